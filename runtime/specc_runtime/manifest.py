@@ -1,0 +1,167 @@
+"""The bundle's manifest: what it says, and the checks that make it safe to act on.
+
+One frozen record per table of manifest.json. The compiler writes these records, the runtime reads them; a field is
+added here, with its meaning, or nowhere. Program ids are opaque: programs are selected by their attributes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+SCHEMA_VERSION = 1
+MANIFEST_NAME = "manifest.json"
+
+ProgramKind = Literal["prefill", "verify", "draft", "catchup", "round", "loop", "compact"]
+AcceptPlace = Literal["host", "graph"]
+Dim = int | str  # a name stands for a dimension the engine binds per call: "S" rows fed, "R" rows asked for
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One input or output of a program. dtype is numpy's name ("int64", "float32", "float16", "bfloat16", "uint8")."""
+
+    name: str
+    dtype: str
+    shape: tuple[Dim, ...]
+
+
+@dataclass(frozen=True)
+class StateSpec:
+    """One buffer a program updates in place: input `name` and output `output` are bound to the same memory.
+
+    owner: "verifier" or a key of Manifest.drafters: programs with the same owner and role share the buffer.
+    role: what it holds ("layers.3.key", "layers.3.value", "features", "feature_count").
+    """
+
+    name: str
+    output: str
+    owner: str
+    role: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """One compiled static graph.
+
+    width: rows of `tokens` the program is bound to; `round`: gamma + 1. None: any number of rows up to max_width.
+    drafter: key of Manifest.drafters, for draft, catchup and round. topology: key of Manifest.topologies.
+    accept: where accept/resample runs. options: request options it serves ("greedy", "temperature", "top_k", ...).
+    file: path inside the bundle; several programs may name one file. built: a binary by the vendor's compiler, or portable.
+    requires: features the loader must know ("ort>=1.32"); an unknown one makes this program unusable, not the bundle.
+    """
+
+    id: str
+    kind: ProgramKind
+    file: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    state: tuple[StateSpec, ...] = ()
+    batch: int = 1
+    width: int | None = None
+    max_width: int = 1
+    drafter: str | None = None
+    topology: str | None = None
+    accept: AcceptPlace = "host"
+    options: tuple[str, ...] = ()
+    built: bool = False
+    requires: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """A compiled model. vocab_rows: rows of its embedding (pads included). context: positions it may use."""
+
+    name: str
+    model_type: str
+    layers: int
+    hidden_size: int
+    vocab_rows: int
+    context: int
+    parameters: int
+
+
+@dataclass(frozen=True)
+class DrafterInfo:
+    """One drafter. kind "model": has draft/catchup programs; "ngram": looks the draft up in the text so far.
+
+    head_ids: bundle file (.npy, int32 [head_rows], ascending) that maps rows of a trimmed head to full token ids, or None.
+    shares: what it shares with the verifier's weights, for the report.
+    """
+
+    kind: Literal["model", "ngram"]
+    model: ModelInfo | None = None
+    head_rows: int | None = None
+    head_ids: str | None = None
+    shares: tuple[str, ...] = ()
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Drafted nodes as parents: node i hangs below parents[i] (-1: the last committed token). A chain is -1, 0, 1, ..."""
+
+    parents: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class PartPrecision:
+    """dtype a part is stored in, dtype it is computed in, and its bytes in the weights file."""
+
+    part: str
+    stored: str
+    computed: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """bytes and sha256 (hex) of one bundle file."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class TokenizerInfo:
+    """file: tokenizer.json. token_count: ids that stand for text; ids from here to vocab_rows are pads, never emitted."""
+
+    file: str
+    token_count: int
+    bos_id: int | None = None
+    eos_ids: tuple[int, ...] = ()
+    pad_id: int | None = None
+    add_bos: bool = False
+    chat_template: str | None = None
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Everything a loader needs to know before it touches an engine.
+
+    gammas: draft lengths the bundle has programs for; gamma: the one used by default (0: plain decoding is faster).
+    slack: cache rows beyond `context` that overshooting programs may write. threads: measured best, for CPU engines.
+    files: every bundle file but manifest.json. quality: measured distances of a quantised verifier (kl, argmax_agreement).
+    """
+
+    specc_version: str
+    target: str
+    backend: str
+    context: int
+    slack: int
+    gammas: tuple[int, ...]
+    gamma: int
+    verifier: ModelInfo
+    drafters: Mapping[str, DrafterInfo]
+    topologies: Mapping[str, Topology]
+    programs: tuple[Program, ...]
+    precision: tuple[PartPrecision, ...]
+    files: Mapping[str, FileEntry]
+    tokenizer: TokenizerInfo | None = None
+    precision_name: str = "reference"
+    threads: int | None = None
+    quality: Mapping[str, float] = field(default_factory=dict)
+    toolchain: Mapping[str, str] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    schema: int = SCHEMA_VERSION
