@@ -8,10 +8,14 @@ SpeccError (specc_runtime)
     ├── TargetError        the target or its backend is unknown or not available
     ├── OptionError        a compile option is out of range or contradicts another
     ├── PassError          a pass broke an invariant (names the pass and those before it)
-    └── LegalizeError      a backend has no form for an op (names op, rules file, next step)
+    ├── LegalizeError      a backend has no form for an op (names op, rules file, next step)
+    └── ResourceError      the installation lacks a data file it ships
 
 Each message is one line: what was asked, what was found, what is known, what to do next.
 """
+
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 from specc_runtime.errors import SpeccError
 
@@ -46,3 +50,15 @@ class PassError(CompileError):
 
 class LegalizeError(CompileError):
     """A backend has no form for an op of the core graph."""
+
+
+class ResourceError(CompileError):
+    """The installation lacks a data file it ships."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    """The sentence for a name that is not known: the name, the nearest known one if any is near, all known ones."""
+    names = sorted(known)
+    near = get_close_matches(name, names, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ";"
+    return f"unknown {kind} {name!r}{hint} known: {', '.join(names)}"

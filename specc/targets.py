@@ -1,0 +1,168 @@
+"""Targets: the machines programs are compiled for, one flat TOML file each under targets/.
+
+A file states what the vendor states, each figure with the address it was taken from; a figure nobody states is left
+out. Adding a target means adding a file.
+"""
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from specc.errors import TargetError, unknown
+from specc.resources import data_folder
+
+KINDS = ("cpu", "gpu", "tpu")
+DTYPES = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8", "int4")
+
+_RATE = "tops_"
+_TEXTS = ("name", "title", "vendor", "kind", "architecture", "default_backend")
+_LISTS = ("dtypes", "backends")
+_FIGURES = ("memory_gib", "bandwidth_gb_s", *(_RATE + dtype for dtype in DTYPES))
+_KEYS = (*_TEXTS, *_LISTS, *_FIGURES, "notes", "sources")
+
+
+@dataclass(frozen=True)
+class Target:
+    """One machine.
+
+    architecture: what its compilers call it ("sm80", "gfx942", "v5e"). dtypes: those its matrix units compute in.
+    memory_gib, bandwidth_gb_s: device memory and its peak bandwidth (GB: 10^9 bytes); None where not stated.
+    tops: dense peak rate of matrix products by dtype, 10^12 operations per second, no sparsity counted.
+    sources: the address each figure was taken from, by its key in the file.
+    """
+
+    name: str
+    title: str
+    vendor: str
+    kind: str
+    architecture: str
+    dtypes: tuple[str, ...]
+    backends: tuple[str, ...]
+    default_backend: str
+    memory_gib: float | None = None
+    bandwidth_gb_s: float | None = None
+    tops: Mapping[str, float] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+    notes: str = ""
+
+
+def known_targets() -> tuple[str, ...]:
+    """Names of the shipped targets, sorted."""
+    return tuple(sorted(_shipped_files()))
+
+
+def load_target(name: str) -> Target:
+    """The target called `name`, or described by the TOML file at path `name` (ends in .toml).
+
+    Raises TargetError: no such target or file, a file that is not TOML, or one that breaks a rule of `parse_target`.
+    """
+    if name.endswith(".toml"):
+        path = Path(name)
+        try:
+            return parse_target(path.read_text(encoding="utf-8"), path.stem, str(path))
+        except (OSError, UnicodeDecodeError) as error:
+            raise TargetError(f"target file {name} can't be read: {error}") from error
+    file = _shipped_files().get(name)
+    if file is None:
+        raise TargetError(unknown("target", name, known_targets()) + "; or give the path of a .toml file")
+    return parse_target(file.read_text(encoding="utf-8"), name, f"targets/{name}.toml")
+
+
+def parse_target(text: str, name: str, where: str) -> Target:
+    """The target that TOML `text` describes; `name` is what the file is called, `where` names it in errors.
+
+    Raises TargetError: a key that is not known, missing or of the wrong type, a figure without a source, a source
+    without a figure, or values that contradict each other.
+    """
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise TargetError(f"target file {where} is not TOML: {error}") from error
+    try:
+        return _target(table, name)
+    except TargetError as error:
+        raise TargetError(f"target file {where}: {error}") from error
+
+
+@cache
+def _shipped_files() -> Mapping[str, Traversable]:
+    entries = data_folder("targets").iterdir()
+    return {entry.name.removesuffix(".toml"): entry for entry in entries if entry.name.endswith(".toml")}
+
+
+def _target(table: Mapping[str, Any], name: str) -> Target:
+    for key in table:
+        if key not in _KEYS:
+            raise TargetError(unknown("key", key, _KEYS))
+    texts = {key: _text(table, key) for key in _TEXTS}
+    figures = {key: _figure(table, key) for key in _FIGURES if key in table}
+    target = Target(
+        **texts,
+        dtypes=_names(table, "dtypes"),
+        backends=_names(table, "backends"),
+        memory_gib=figures.get("memory_gib"),
+        bandwidth_gb_s=figures.get("bandwidth_gb_s"),
+        tops=MappingProxyType({dtype: figures[_RATE + dtype] for dtype in DTYPES if _RATE + dtype in figures}),
+        sources=MappingProxyType(_sources(table, figures)),
+        notes=_text(table, "notes") if "notes" in table else "",
+    )
+    _check_agreement(target, name)
+    return target
+
+
+def _text(table: Mapping[str, Any], key: str) -> str:
+    value = table.get(key)
+    if not isinstance(value, str) or not value:
+        raise TargetError(f"{key!r} must be a text, found {value!r}")
+    return value
+
+
+def _names(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    value = table.get(key)
+    if not isinstance(value, list) or not value or not all(isinstance(item, str) for item in value):
+        raise TargetError(f"{key!r} must be a list of names, found {value!r}")
+    return tuple(value)
+
+
+def _figure(table: Mapping[str, Any], key: str) -> float:
+    value = table[key]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+        raise TargetError(f"{key!r} must be a number above 0, found {value!r}")
+    return float(value)
+
+
+def _sources(table: Mapping[str, Any], figures: Mapping[str, float]) -> dict[str, str]:
+    sources = table.get("sources", {})
+    if not isinstance(sources, dict):
+        raise TargetError(f"'sources' must be a table of figure = address, found {sources!r}")
+    for key in figures:
+        if key not in sources:
+            raise TargetError(f"figure {key!r} has no source; add it under [sources]")
+    for key in sources:
+        if key not in figures:
+            raise TargetError(f"source of {key!r}, but the file states no such figure")
+        if not _text(sources, key).startswith("https://"):
+            raise TargetError(f"source of {key!r} must be an https:// address, found {sources[key]!r}")
+    return dict(sources)
+
+
+def _check_agreement(target: Target, name: str) -> None:
+    """What single keys can't show: that they fit each other and the file's name."""
+    if target.name != name:
+        raise TargetError(f"'name' is {target.name!r}, but the file is called {name!r}")
+    if target.kind not in KINDS:
+        raise TargetError(unknown("kind", target.kind, KINDS))
+    for dtype in target.dtypes:
+        if dtype not in DTYPES:
+            raise TargetError(unknown("dtype", dtype, DTYPES))
+    for dtype in target.tops:
+        if dtype not in target.dtypes:
+            raise TargetError(f"states {_RATE}{dtype}, but 'dtypes' lacks {dtype!r}")
+    if target.default_backend not in target.backends:
+        raise TargetError(f"'default_backend' {target.default_backend!r} is not among 'backends' {target.backends}")
