@@ -1,0 +1,39 @@
+"""Linear layers: `y = x W^T`, the weight in the checkpoint's own `[out, in]` layout."""
+
+from functools import cache
+
+import numpy as np
+import onnx_ir as ir
+
+from specc.core.building import Body, function, reference, value
+
+LINEAR = "linear"
+LINEAR_Q8 = "linear_q8"
+Q8_ZERO_POINT = 128
+
+
+@cache
+def linear() -> ir.Function:
+    """`linear(x[..., K], weight[N, K]) -> y[..., N]`. A weight stored in 16 bits is widened to x's dtype."""
+    body = Body()
+    x, weight = value("x"), value("weight")
+    wide = body.op("CastLike", weight, x)
+    y = body.op("MatMul", x, body.op("Transpose", wide, perm=[1, 0]))
+    return function(LINEAR, [x, weight], {"y": y}, body)
+
+
+@cache
+def linear_q8() -> ir.Function:
+    """`linear_q8(x[..., K], codes u8[N, K], scale[N, K / block_size]) {block_size} -> y[..., N]`.
+
+    weight = scale * (codes - 128), one scale for `block_size` consecutive inputs of one output.
+    """
+    body = Body()
+    x, codes, scale = value("x"), value("codes"), value("scale")
+    zero = body.op("Expand", body.constant(Q8_ZERO_POINT, np.uint8), body.op("Shape", scale))
+    block = reference("block_size", "block_size", ir.AttributeType.INT)
+    weight = body.op("DequantizeLinear", codes, scale, zero, axis=1, block_size=block)
+    y = body.op("MatMul", x, body.op("Transpose", weight, perm=[1, 0]))
+    return function(
+        LINEAR_Q8, [x, codes, scale], {"y": y}, body, [ir.Attr("block_size", ir.AttributeType.INT, None)]
+    )
