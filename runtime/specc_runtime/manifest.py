@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 SCHEMA_VERSION = 1
 MANIFEST_NAME = "manifest.json"
+VERIFIER = "verifier"  # owner of the verifier's state; drafters own theirs by their key
 
 ProgramKind = Literal["prefill", "verify", "draft", "catchup", "round", "loop", "compact"]
 AcceptPlace = Literal["host", "graph"]
@@ -48,7 +49,8 @@ class Program:
     width: rows of `tokens` the program is bound to; `round`: gamma + 1. None: any number of rows up to max_width.
     drafter: key of Manifest.drafters, for draft, catchup and round. topology: key of Manifest.topologies.
     accept: where accept/resample runs. options: request options it serves ("greedy", "temperature", "top_k", ...).
-    file: path inside the bundle; several programs may name one file. built: a binary by the vendor's compiler, or portable.
+    file: path inside the bundle; several programs may name one file.
+    built: a binary by the vendor's compiler, or portable.
     requires: features the loader must know ("ort>=1.32"); an unknown one makes this program unusable, not the bundle.
     """
 
@@ -86,7 +88,7 @@ class ModelInfo:
 class DrafterInfo:
     """One drafter. kind "model": has draft/catchup programs; "ngram": looks the draft up in the text so far.
 
-    head_ids: bundle file (.npy, int32 [head_rows], ascending) that maps rows of a trimmed head to full token ids, or None.
+    head_ids: bundle file (.npy, int32 [head_rows], ascending): full token id of each row of a trimmed head, or None.
     shares: what it shares with the verifier's weights, for the report.
     """
 
@@ -100,7 +102,7 @@ class DrafterInfo:
 
 @dataclass(frozen=True)
 class Topology:
-    """Drafted nodes as parents: node i hangs below parents[i] (-1: the last committed token). A chain is -1, 0, 1, ..."""
+    """Drafted nodes as parents: node i hangs below parents[i] (-1: the last committed token). A chain: -1, 0, 1, ..."""
 
     parents: tuple[int, ...]
 
@@ -125,7 +127,10 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class TokenizerInfo:
-    """file: tokenizer.json. token_count: ids that stand for text; ids from here to vocab_rows are pads, never emitted."""
+    """file: tokenizer.json. token_count: ids that stand for text; from there to vocab_rows are pads, never emitted.
+
+    chat_template: its jinja2 source. add_bos: whether a raw prompt starts with bos_id.
+    """
 
     file: str
     token_count: int
@@ -142,7 +147,8 @@ class Manifest:
 
     gammas: draft lengths the bundle has programs for; gamma: the one used by default (0: plain decoding is faster).
     slack: cache rows beyond `context` that overshooting programs may write. threads: measured best, for CPU engines.
-    files: every bundle file but manifest.json. quality: measured distances of a quantised verifier (kl, argmax_agreement).
+    files: every bundle file but manifest.json.
+    quality: measured distances of a quantised verifier from its checkpoint (kl, argmax_agreement).
     """
 
     specc_version: str

@@ -1,0 +1,71 @@
+from dataclasses import replace
+
+import pytest
+from specc_runtime.errors import ManifestError
+from specc_runtime.manifest import DrafterInfo, FileEntry, Manifest, StateSpec, Topology
+from specc_runtime.manifest_checks import check_bundle_path, check_manifest
+from specc_runtime.manifest_writing import manifest_json
+
+from tests.support.manifests import small_manifest, with_program
+
+SMALL = small_manifest()
+BAD_CHARACTERS = ("C:/x", "C:x", "a\\b", "\\\\host\\x", "a\0b", "a\nb", "\ud800", "~?", "a|b")
+STATE = SMALL.programs[0].state[0]
+
+
+def test_the_small_manifest_holds_together() -> None:
+    check_manifest(SMALL)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "message"),
+    [
+        (replace(SMALL, context=0), "context 0 must be 1 or more"),
+        (replace(SMALL, gamma=3), r"gamma: 3 is not one of gammas \[2, 4\]"),
+        (replace(SMALL, gammas=(2, 4, 5000)), "gammas: 5000"),
+        (replace(SMALL, threads=0), "threads: 0"),
+        (replace(SMALL, programs=SMALL.programs[:1] * 2), "id: 'v' is used twice"),
+        (replace(SMALL, topologies={"chain": Topology((0,))}), r"topologies.chain.parents\[0\]"),
+        (replace(SMALL, topologies={}), "topology: 'chain' is not in topologies"),
+        (replace(SMALL, drafters={"verifier": DrafterInfo("ngram")}), "can't be called 'verifier'"),
+        (replace(SMALL, drafters={"a\nb": DrafterInfo("ngram")}), "not a plain name"),
+        (replace(SMALL, drafters={"draft": DrafterInfo("model")}), "drafters.draft.model"),
+        (replace(SMALL, drafters={}), "'draft' is not in drafters"),
+        (replace(SMALL, files={"a": FileEntry(3, "00")}), "sha256"),
+        (replace(SMALL, files={"Manifest.json": FileEntry(3, "0" * 64)}), "can't list itself"),
+        (replace(SMALL, tokenizer=replace(SMALL.tokenizer, token_count=9)), "token_count: 9"),
+        (replace(SMALL, tokenizer=replace(SMALL.tokenizer, eos_ids=(1, 8))), r"eos_ids\[1\]: 8"),
+        (replace(SMALL, tokenizer=replace(SMALL.tokenizer, file="t.json")), "'t.json' is not listed in files"),
+        (with_program(file="../v.onnx"), r"programs\[0\].file: path"),
+        (with_program(width=9), "width: 9 must be between 1 and max_width 8"),
+        (with_program(state=(replace(STATE, owner="other"),)), "'other' is neither"),
+        (with_program(state=(replace(STATE, shape=(1, 1, 2**50)),)), "impossibly large"),
+        (with_program(state=(replace(STATE, shape=(1, 1, 30, 4)),)), r"programs\[1\].state\[0\]: .* elsewhere"),
+        (with_program(state=(replace(STATE, dtype="float33"),)), "float33"),
+        (with_program(state=(replace(STATE, name="tokens"),)), r"programs\[0\].inputs: 'tokens' is used twice"),
+        (with_program(kind="draft"), r"programs\[0\].drafter: missing"),
+    ],
+)
+def test_a_contradiction_is_refused_and_never_written(manifest: Manifest, message: str) -> None:
+    with pytest.raises(ManifestError, match=message):
+        check_manifest(manifest)
+    with pytest.raises(ManifestError, match=message):
+        manifest_json(manifest)
+
+
+def test_states_of_two_owners_may_differ() -> None:
+    check_manifest(with_program(state=(StateSpec("a", "b", "draft", "other role", "float16", (2,)),)))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*("", "/etc/passwd", "..", "a/../b", "a//b", "./a", "a/./b", "a/"), *BAD_CHARACTERS, "x" * 2000],
+)
+def test_paths_that_could_leave_the_bundle(path: str) -> None:
+    with pytest.raises(ManifestError, match="must be relative"):
+        check_bundle_path(path, "files")
+
+
+@pytest.mark.parametrize("path", ["weights.safetensors", "programs/verifier.onnx", "a/b/c.d", "..x", "ünïcode.npy"])
+def test_plain_paths(path: str) -> None:
+    check_bundle_path(path, "files")
