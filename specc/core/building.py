@@ -31,9 +31,7 @@ class Body:
 
     def call(self, function: ir.Function, *inputs: ir.Value | None, **attributes: Any) -> Sequence[ir.Value]:
         """Record a call of a model-local function; all its outputs."""
-        return self.ops(
-            function.name, *inputs, outputs=len(function.outputs), domain=function.domain, **attributes
-        )
+        return self.ops(function.name, *inputs, outputs=len(function.outputs), domain=function.domain, **attributes)
 
     def constant(self, value: Any, dtype: Any = np.int64) -> ir.Value:
         """Record a Constant of a scalar or (nested) sequence."""

@@ -27,9 +27,27 @@ class Oracle:
             initializer.const_value = None
             model.graph.inputs.append(initializer)
         self._outputs = [v.name for v in model.graph.outputs]
+        _callees_first(model)
         self._evaluator = ReferenceEvaluator(ir.to_proto(model))
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs by name."""
         values = self._evaluator.run(None, {**self._weights, **inputs})
         return dict(zip(self._outputs, values, strict=True))
+
+
+def _callees_first(model: ir.Model) -> None:
+    """Order the functions so that each stands after those it calls: the evaluator resolves them in file order."""
+    functions, ordered = dict(model.functions), {}
+
+    def place(identifier: ir.OperatorIdentifier) -> None:
+        if identifier in ordered or identifier not in functions:
+            return
+        for node in functions[identifier]:
+            place(node.op_identifier())
+        ordered[identifier] = functions[identifier]
+
+    for identifier in functions:
+        place(identifier)
+    model.functions.clear()
+    model.functions.update(ordered)

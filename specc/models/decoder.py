@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 import onnx_ir as ir
 
 from specc.checkpoint.types import Weights
@@ -10,9 +9,10 @@ from specc.core.building import Body, model, value
 from specc.core.functions.attention import attention, attention_qk_norm, visibility
 from specc.core.functions.embedding import embed
 from specc.core.functions.linear import linear
+from specc.core.initializers import initializer
 from specc.models.layer import layer_function, layer_weights
 from specc.models.spec import DecoderSpec
-from specc.models.weights import WeightLoader, initializer
+from specc.models.weights import WeightLoader
 
 I64, F32, BOOL = ir.DataType.INT64, ir.DataType.FLOAT, ir.DataType.BOOL
 BATCH = 1
@@ -94,9 +94,7 @@ class _Stack:
                 self._loader.load(f"layers.{layer}.{w.name}", w.part, w.sources)
                 for w in layer_weights(self._spec, layer)
             ]
-            hidden, *present = body.call(
-                self._layer, hidden, *caches, position, position_ids, mask, cos, sin, *weights
-            )
+            hidden, *present = body.call(self._layer, hidden, *caches, position, position_ids, mask, cos, sin, *weights)
             self.initializers += weights
             self.past += caches
             self.present += [self._named(v, layer, part) for v, part in zip(present, ("key", "value"), strict=True)]

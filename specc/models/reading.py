@@ -44,8 +44,12 @@ def read_window(config: ConfigReader) -> int | None:
     window = config.integer("sliding_window", 4096) if config.has("sliding_window") else None
     config.raw("max_window_layers")
     layer_types = config.raw("layer_types")
-    if layer_types is not None and (not isinstance(layer_types, list) or set(layer_types) - {"full_attention", "sliding_attention"}):
-        raise config.refuse("layer_types", f"is {str(layer_types)[:60]}", "expected full_attention or sliding_attention")
+    if layer_types is not None and (
+        not isinstance(layer_types, list) or set(layer_types) - {"full_attention", "sliding_attention"}
+    ):
+        raise config.refuse(
+            "layer_types", f"is {str(layer_types)[:60]}", "expected full_attention or sliding_attention"
+        )
     sliding = config.flag("use_sliding_window", False) or "sliding_attention" in (layer_types or [])
     return window if sliding else None
 

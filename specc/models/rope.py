@@ -44,22 +44,16 @@ def _kind(scaling: ConfigReader) -> str:
     return str(kind)
 
 
-def _default(
-    scaling: ConfigReader, inv_freq: Frequencies, theta: float, head_dim: int, context: int
-) -> RopeSpec:
+def _default(scaling: ConfigReader, inv_freq: Frequencies, theta: float, head_dim: int, context: int) -> RopeSpec:
     return RopeSpec(tuple(inv_freq))
 
 
-def _linear(
-    scaling: ConfigReader, inv_freq: Frequencies, theta: float, head_dim: int, context: int
-) -> RopeSpec:
+def _linear(scaling: ConfigReader, inv_freq: Frequencies, theta: float, head_dim: int, context: int) -> RopeSpec:
     """Positions interpolated: every frequency divided by `factor` (Chen et al. 2023, Position Interpolation)."""
     return RopeSpec(tuple(inv_freq / scaling.number("factor")))
 
 
-def _llama3(
-    scaling: ConfigReader, inv_freq: Frequencies, theta: float, head_dim: int, context: int
-) -> RopeSpec:
+def _llama3(scaling: ConfigReader, inv_freq: Frequencies, theta: float, head_dim: int, context: int) -> RopeSpec:
     """Llama 3.1: long wavelengths divided by `factor`, short ones kept, a linear blend between."""
     factor = scaling.number("factor")
     low, high = scaling.number("low_freq_factor"), scaling.number("high_freq_factor")
@@ -69,9 +63,7 @@ def _llama3(
     return RopeSpec(tuple((1 - blend) * inv_freq / factor + blend * inv_freq))
 
 
-def _yarn(
-    scaling: ConfigReader, inv_freq: Frequencies, theta: float, head_dim: int, context: int
-) -> RopeSpec:
+def _yarn(scaling: ConfigReader, inv_freq: Frequencies, theta: float, head_dim: int, context: int) -> RopeSpec:
     """YaRN (Peng et al. 2023): interpolation below `beta_slow` turns, extrapolation above `beta_fast`, ramp between."""
     trained = scaling.integer("original_max_position_embeddings", context)
     factor = scaling.number("factor", context / trained)

@@ -64,7 +64,9 @@ def _attention(name: str, *, qk_norm: bool) -> ir.Function:
     sizes = body.op("Mul", body.op("Concat", heads, kv_heads, kv_heads, axis=0), head_dim)
     q, k, v = (
         _split_heads(body, flat, count, head_dim)
-        for flat, count in zip(body.ops("Split", qkv, sizes, outputs=3, axis=-1), (heads, kv_heads, kv_heads), strict=True)
+        for flat, count in zip(
+            body.ops("Split", qkv, sizes, outputs=3, axis=-1), (heads, kv_heads, kv_heads), strict=True
+        )
     )
     attributes = [ir.Attr(n, _INT, None) for n in ("heads", "kv_heads", "head_dim")] + [ir.Attr("scale", _FLOAT, None)]
     if qk_norm:

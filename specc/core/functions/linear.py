@@ -34,6 +34,4 @@ def linear_q8() -> ir.Function:
     block = reference("block_size", "block_size", ir.AttributeType.INT)
     weight = body.op("DequantizeLinear", codes, scale, zero, axis=1, block_size=block)
     y = body.op("MatMul", x, body.op("Transpose", weight, perm=[1, 0]))
-    return function(
-        LINEAR_Q8, [x, codes, scale], {"y": y}, body, [ir.Attr("block_size", ir.AttributeType.INT, None)]
-    )
+    return function(LINEAR_Q8, [x, codes, scale], {"y": y}, body, [ir.Attr("block_size", ir.AttributeType.INT, None)])

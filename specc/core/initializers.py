@@ -1,0 +1,57 @@
+"""Initializers of a core graph: weights that are read when they are written, each labelled with its precision part."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+PART = "specc.part"  # metadata key: the row of the precision policy an initializer belongs to
+
+Array = NDArray[Any]
+
+
+def lazy_initializer(
+    name: str, part: str, shape: Sequence[int], dtype: np.dtype[Any], read: Callable[[], Array]
+) -> ir.Value:
+    """An initializer whose values are made by `read` each time they are asked for, and not kept."""
+
+    def tensor() -> ir.Tensor:
+        return ir.Tensor(np.ascontiguousarray(read()), name=name)
+
+    return _value(
+        name,
+        part,
+        ir.LazyTensor(tensor, ir.DataType.from_numpy(dtype), ir.Shape(shape), cache=False, name=name),
+    )
+
+
+def initializer(name: str, part: str, array: Array) -> ir.Value:
+    """An initializer that holds its values."""
+    return _value(name, part, ir.Tensor(array, name=name))
+
+
+def reshape(value: ir.Value, shape: Sequence[int]) -> ir.Value:
+    """Give an initializer another shape over the same bytes, in place."""
+    tensor = value.const_value
+    if tensor is None:
+        raise ValueError(f"'{value.name}' is no initializer")
+
+    def read() -> ir.Tensor:
+        return ir.Tensor(tensor.numpy().reshape(shape), name=value.name)
+
+    value.const_value = ir.LazyTensor(read, tensor.dtype, ir.Shape(shape), cache=False, name=value.name)
+    value.shape = ir.Shape(shape)
+    return value
+
+
+def part_of(value: ir.Value) -> str:
+    """The precision part of an initializer."""
+    return value.metadata_props[PART]
+
+
+def _value(name: str, part: str, tensor: ir.TensorProtocol) -> ir.Value:
+    value = ir.Value(name=name, shape=ir.Shape(tensor.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
+    value.metadata_props[PART] = part
+    return value

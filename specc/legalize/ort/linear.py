@@ -1,0 +1,37 @@
+"""Linear layers on ONNX Runtime: the weight stays in `[out, in]` layout, so core graph and program share its bytes."""
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from specc.core.building import Body
+from specc.core.functions.linear import LINEAR, LINEAR_Q8
+from specc.core.initializers import reshape
+from specc.legalize.rewriting import rewrites
+
+MICROSOFT = "com.microsoft"
+INT8_ACTIVATIONS = 4  # accuracy_level: activations quantised per row and block, so rows stay independent
+
+
+@rewrites(LINEAR, on="ort")
+def linear(node: ir.Node, body: Body) -> Sequence[ir.Value]:
+    """MatMul with a transposed right side, which is prepacked at load."""
+    x, weight = node.inputs
+    if weight.dtype != ir.DataType.FLOAT:
+        weight = body.op("Cast", weight, to=ir.DataType.FLOAT)
+    return [body.op("FusedMatMul", x, weight, domain=MICROSOFT, transB=1)]
+
+
+@rewrites(LINEAR_Q8, on="ort")
+def linear_q8(node: ir.Node, body: Body) -> Sequence[ir.Value]:
+    """MatMulNBits: the same codes seen as `[N, K / block, block]`."""
+    x, codes, scale = node.inputs
+    block = node.attributes["block_size"].as_int()
+    outputs, inputs = codes.shape
+    blocked = reshape(codes, (outputs, inputs // block, block))
+    return [
+        body.op(
+            "MatMulNBits", x, blocked, reshape(scale, (outputs * (inputs // block),)),
+            domain=MICROSOFT, K=inputs, N=outputs, bits=8, block_size=block, accuracy_level=INT8_ACTIVATIONS,
+        )
+    ]  # fmt: skip
