@@ -1,0 +1,45 @@
+"""What a user may ask of a compile: the options, how they are written, and the precision policy."""
+
+from specc.options.compiling import (
+    CONTEXT_LIMITS,
+    DEFAULT_CONTEXT,
+    GAMMA_LIMITS,
+    CompileOptions,
+    DraftSpec,
+    DraftVocabulary,
+    parse_draft,
+    parse_draft_vocabulary,
+    parse_gammas,
+)
+from specc.options.precision import (
+    DTYPES,
+    PARTS,
+    PRESETS,
+    Dtype,
+    Part,
+    Precision,
+    PrecisionPolicy,
+    computed_dtype,
+    parse_precision,
+)
+
+__all__ = [
+    "CONTEXT_LIMITS",
+    "DEFAULT_CONTEXT",
+    "DTYPES",
+    "GAMMA_LIMITS",
+    "PARTS",
+    "PRESETS",
+    "CompileOptions",
+    "DraftSpec",
+    "DraftVocabulary",
+    "Dtype",
+    "Part",
+    "Precision",
+    "PrecisionPolicy",
+    "computed_dtype",
+    "parse_draft",
+    "parse_draft_vocabulary",
+    "parse_gammas",
+    "parse_precision",
+]
