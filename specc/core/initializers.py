@@ -8,6 +8,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 PART = "specc.part"  # metadata key: the row of the precision policy an initializer belongs to
+STORED_AS = "specc.stored_as"  # metadata key: the initializer whose first rows this one is, so that bytes are shared
 
 Array = NDArray[Any]
 
@@ -49,6 +50,11 @@ def reshape(value: ir.Value, shape: Sequence[int]) -> ir.Value:
 def part_of(value: ir.Value) -> str:
     """The precision part of an initializer."""
     return value.metadata_props[PART]
+
+
+def stored_name(value: ir.Value) -> str:
+    """The name an initializer's bytes are stored under: its own, or that of the table it is the first rows of."""
+    return value.metadata_props.get(STORED_AS) or value.name or ""
 
 
 def _value(name: str, part: str, tensor: ir.TensorProtocol) -> ir.Value:
