@@ -1,1 +1,21 @@
-""""""
+"""Backends: what turns core graphs into programs for one engine, in an explicit table, each imported only when asked for."""
+
+import importlib
+
+from specc.backends.record import Backend
+from specc.errors import TargetError, unknown
+
+_MODULES = {"ort": "specc.backends.ort"}
+
+
+def known_backends() -> tuple[str, ...]:
+    """Names of the backends there are."""
+    return tuple(sorted(_MODULES))
+
+
+def load_backend(name: str, target: str) -> Backend:
+    """The backend `name`, for a compile to `target`. Raises TargetError when specc has none of that name yet."""
+    if name not in _MODULES:
+        raise TargetError(f"target {target!r} needs backend {name!r}: " + unknown("backend", name, _MODULES))
+    backend: Backend = importlib.import_module(_MODULES[name]).BACKEND
+    return backend

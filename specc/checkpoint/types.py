@@ -16,11 +16,14 @@ class WeightTensor(Protocol):
     def shape(self) -> tuple[int, ...]: ...
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Dtype that `numpy()` returns: float32, float16 or ml_dtypes.bfloat16."""
+        """Dtype that `numpy()` returns: float32, float16 or ml_dtypes.bfloat16 for weights; buffers keep theirs."""
         ...
 
     def numpy(self) -> np.ndarray:
-        """The values, read (and for GGUF dequantised exactly) now. Shape `shape`; a read-only map where the file allows it."""
+        """The values, read (and for GGUF dequantised exactly) now.
+
+        Shape `shape`; a read-only map where the file allows it.
+        """
         ...
 
 
@@ -47,7 +50,8 @@ class TokenizerFiles:
     json: text of a tokenizer.json that `tokenizers.Tokenizer.from_str` loads.
     chat_template: jinja2 source, or None.
     bos_id, eos_ids, pad_id: ids a generation starts with, ends at, is padded with.
-    add_bos: whether encoding a raw prompt starts with bos_id.
+    add_bos: whether a raw prompt starts with bos_id. `json` agrees: with add_special_tokens it encodes "" to
+        [bos_id] if so, else to [].
     """
 
     json: str

@@ -20,29 +20,35 @@ BATCH = 1
 
 @dataclass(frozen=True)
 class DecoderShape:
-    """cache_rows: rows of each cache (context and slack). width, rows: tokens fed and logits asked for; a name leaves it open."""
+    """cache_rows: rows of each cache (context and slack). width, rows: tokens fed and logits asked for; a name leaves it
+    open. state: dtype of the caches."""
 
     cache_rows: int
     width: int | str = "S"
     rows: int | str = "R"
+    state: ir.DataType = ir.DataType.FLOAT
 
 
-def build_decoder(spec: DecoderSpec, weights: Weights, source: str, role: str, shape: DecoderShape) -> ir.Model:
+def build_decoder(
+    spec: DecoderSpec, weights: Weights, source: str, role: str, shape: DecoderShape, weights_of: str | None = None
+) -> ir.Model:
     """The core graph of one decoder.
 
     Inputs: tokens i64[B, S], position i64[B] (cache row of the first token), rows i64[R] (which of the S tokens'
     logits), depths i64[S] and block bool[S, S] (the topology, see core.topology), past.{i}.key and past.{i}.value
     f32[B, kv_heads, cache_rows, head_dim]. Outputs: logits f32[B, R, V], present.{i}.key, present.{i}.value.
-    role: "verifier" or "drafter"; prefixes the weights' and the layer function's names.
+    role: "verifier" or the drafter's key; prefixes the layer function's name and the weights'.
+    weights_of: the role whose weights these are, if another's (a slice names them as the verifier does).
     Raises CheckpointError when a weight is missing or misshapen.
     """
-    loader = WeightLoader(weights, source, f"{role}.")
+    owner = weights_of or role
+    loader = WeightLoader(weights, source, f"{owner}.")
     names = spec.names
     table = loader.load("embedding", "embedding", [(names.embedding, (spec.vocab_rows, spec.hidden))])
     head = table if spec.tied_head else loader.load("head", "head", [(names.head, (spec.vocab_rows, spec.hidden))])
     norm = loader.load("final_norm", "norm", [(names.final_norm, (spec.hidden,))])
     cos, sin = (
-        initializer(f"{role}.rope_{name}", "rope", t)
+        initializer(f"{owner}.rope_{name}", "rope", t)
         for name, t in zip(("cos", "sin"), spec.rope.tables(shape.cache_rows), strict=True)
     )
     tokens = value("tokens", [BATCH, shape.width], I64)
@@ -102,7 +108,7 @@ class _Stack:
 
     def _cache(self, kind: str, layer: int, part: str) -> ir.Value:
         a = self._spec.attention
-        return value(f"{kind}.{layer}.{part}", [BATCH, a.kv_heads, self._shape.cache_rows, a.head_dim], F32)
+        return value(f"{kind}.{layer}.{part}", [BATCH, a.kv_heads, self._shape.cache_rows, a.head_dim], self._shape.state)
 
     def _named(self, present: ir.Value, layer: int, part: str) -> ir.Value:
         like = self._cache("present", layer, part)

@@ -11,20 +11,29 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from specc_runtime.manifest import Program
+
 Tokens = NDArray[np.int64]
 Logits = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class RoundResult:
-    """What an in-graph round gave back: `ids[:count]` are the emitted tokens (accepted ones, then one more)."""
+class RoundSampling:
+    """The warping an in-graph round applies to both models. temperature 0: greedy; top_k 0, top_p 1, min_p 0: off."""
 
-    ids: Tokens
-    count: int
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
 
 
 class Programs(Protocol):
     """The programs of one loaded bundle."""
+
+    @property
+    def rounds(self) -> tuple[Program, ...]:
+        """The `round` programs that were loaded; each drafts, verifies and accepts in one call."""
+        ...
 
     def verify(self, tokens: Tokens, position: int, rows: int) -> Logits:
         """Feed the verifier `tokens` `[S]` at cache rows `position ...`; logits `[rows, V]` of the last `rows` of them.
@@ -41,10 +50,25 @@ class Programs(Protocol):
         """Feed drafter `drafter` known `tokens` `[S]`; nothing comes back."""
         ...
 
+    def round(
+        self,
+        program: Program,
+        tokens: Tokens,
+        position: int,
+        uniforms: NDArray[np.float32],
+        sampling: RoundSampling,
+    ) -> Tokens:
+        """One whole round by `program` of `rounds`, gamma = its width - 1; the emitted ids `[1 .. gamma + 1]`.
+
+        tokens: `[2]`, the last two committed ones; position: cache row of the first of them, in both models.
+        uniforms: `[2 gamma + 1]` in [0, 1): gamma to draft with, gamma to accept with, one for the last token.
+        """
+        ...
+
     def max_width(self, owner: str) -> int:
         """Most tokens one call may feed to `owner` ("verifier" or a drafter's key)."""
         ...
 
     def reset(self) -> None:
-        """Start a new sequence: every cache row may be treated as unwritten."""
+        """Zero every cache row, as after loading."""
         ...

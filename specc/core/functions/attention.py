@@ -38,7 +38,7 @@ def visibility() -> ir.Function:
 
 @cache
 def attention() -> ir.Function:
-    """Attention of S new tokens over a cache that it first writes them into.
+    """Attention of S new tokens over a cache that it first writes them into, rounded to the cache's dtype.
 
     `attention(qkv[B, S, (heads + 2 kv_heads) head_dim], past_key[B, kv_heads, C, head_dim], past_value, position i64[B],
     position_ids i64[B, S], mask bool[B, 1, S, C], cos[P, head_dim / 2], sin)
@@ -78,10 +78,11 @@ def _attention(name: str, *, qk_norm: bool) -> ir.Function:
         k = body.op("RMSNormalization", k, key_norm, axis=-1, epsilon=epsilon)
     q = body.op("RotaryEmbedding", q, cos, sin, position_ids)
     k = body.op("RotaryEmbedding", k, cos, sin, position_ids)
-    key = body.op("TensorScatter", past_key, k, position, axis=-2)
-    value_ = body.op("TensorScatter", past_value, v, position, axis=-2)
+    key = body.op("TensorScatter", past_key, body.op("CastLike", k, past_key), position, axis=-2)
+    value_ = body.op("TensorScatter", past_value, body.op("CastLike", v, past_value), position, axis=-2)
     scale = reference("scale", "scale", _FLOAT)
-    mixed = body.op("Attention", q, key, value_, mask, scale=scale)
+    wide_key, wide_value = body.op("CastLike", key, q), body.op("CastLike", value_, q)
+    mixed = body.op("Attention", q, wide_key, wide_value, mask, scale=scale)
     y = body.op("Reshape", body.op("Transpose", mixed, perm=[0, 2, 1, 3]), body.constant([0, 0, -1]))
     return function(name, inputs, {"y": y, "key": key, "value": value_}, body, attributes)
 

@@ -69,6 +69,11 @@ def _grouped(
     cos: ir.Value | None,
     sin: ir.Value | None,
 ) -> Sequence[ir.Value]:
+    dtype = past_key.dtype if past_key is not None else None
+    narrow = dtype not in (None, ir.DataType.FLOAT)
+    if narrow:
+        qkv = [x if x is None else body.op("Cast", x, to=dtype) for x in qkv]
+        cos, sin = body.op("Cast", cos, to=dtype), body.op("Cast", sin, to=dtype)
     y, key, value = body.ops(
         "GroupQueryAttention",
         *qkv, past_key, past_value, rows.last, rows.total, cos, sin,
@@ -79,4 +84,6 @@ def _grouped(
         scale=node.attributes["scale"].as_float(),
         do_rotary=1,
     )  # fmt: skip
+    if narrow:
+        y = body.op("Cast", y, to=ir.DataType.FLOAT)
     return [rows.cut(y), key, value]
