@@ -1,0 +1,34 @@
+"""Shipped templates (templates/*.j2) filled with values computed in Python; a value that is missing is an error."""
+
+from functools import cache
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+from specc.resources import read_data
+
+
+def render(name: str, **values: object) -> str:
+    """The text of template `name` (`NAME.j2` under templates/) with `values`.
+
+    Raises ResourceError for a template that is not shipped, jinja2.UndefinedError for a value not given.
+    """
+    return _environment().get_template(name).render(**values)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FunctionLoader(lambda name: read_data("templates", f"{name}.j2")),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # the texts are Markdown and scripts, not HTML
+    )
+    environment.filters["cell"] = _table_cell
+    return environment
+
+
+def _table_cell(value: object) -> str:
+    """`value` as one cell of a Markdown table: names come from checkpoints and may hold anything."""
+    return " ".join(str(value).replace("|", "\\|").split())
