@@ -1,0 +1,62 @@
+"""What one model's cache holds, token by token, so that no row is ever trusted that was not written for this text."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from specc_runtime.engines.base import Logits, Tokens
+from specc_runtime.errors import ContextError
+
+Feed = Callable[[Tokens, int, int], Logits]
+"""(tokens `[S]`, cache row of the first, rows of logits wanted) -> logits `[rows, V]`."""
+
+
+class ModelCache:
+    """The cache of one model in one engine, with the tokens its rows were computed from.
+
+    Rows are compared with a text instead of being declared valid: whatever happened before (rejections, rounds without
+    this model, another prompt), the rows that agree with the text are used and the others are fed again.
+
+    rows: cache rows, context plus slack. max_width: most tokens one `feed` may take.
+    """
+
+    def __init__(self, feed: Feed, rows: int, max_width: int) -> None:
+        self._feed = feed
+        self._ids = np.zeros(rows, np.int64)
+        self._length = 0
+        self._max_width = max_width
+
+    def agreed(self, ids: Tokens) -> int:
+        """How many leading rows hold the leading tokens of `ids`."""
+        shared = min(self._length, len(ids))
+        differs = self._ids[:shared] != ids[:shared]
+        first = int(differs.argmax()) if shared else 0
+        return first if shared and differs[first] else shared
+
+    def feed(self, tokens: Tokens, position: int, rows: int) -> Logits:
+        """Write `tokens` `[S]` at rows `position ...`, S at most max_width; logits `[rows, V]` of the last `rows`."""
+        self._length = min(self._length, position)  # should the engine fail half-way, these rows hold nothing
+        logits = self._feed(tokens, position, rows)
+        self.record(tokens, position)
+        return logits
+
+    def record(self, tokens: Tokens | list[int], position: int) -> None:
+        """Note that an engine wrote `tokens` at rows `position ...`, and nothing of use behind them."""
+        end = position + len(tokens)
+        if position > self._length or end > len(self._ids):
+            raise ContextError(
+                f"cache rows {position} ... {end - 1} of {len(self._ids)}, of which {self._length} are written"
+            )
+        self._ids[position:end] = tokens
+        self._length = end
+
+    def extend(self, ids: Tokens, start: int, rows: int = 0) -> Logits:
+        """Write `ids[start:]` in chunks; logits `[rows, V]` of the last `rows` (0 or 1) of them. start < len(ids)."""
+        for position in range(start, len(ids), self._max_width):
+            end = min(position + self._max_width, len(ids))
+            logits = self.feed(ids[position:end], position, rows if end == len(ids) else 0)
+        return logits
+
+    def clear(self) -> None:
+        """Trust no row."""
+        self._length = 0
