@@ -84,7 +84,7 @@ def model(
     initializers: Iterable[ir.Value] = (),
     functions: Iterable[ir.Function] = (),
 ) -> ir.Model:
-    """A core model over recorded nodes."""
+    """A core model over recorded nodes, with copies of the functions for passes to change."""
     graph = ir.Graph(
         inputs,
         outputs,
@@ -93,4 +93,4 @@ def model(
         opset_imports={"": OPSET, DOMAIN: 1},
         name=name,
     )
-    return ir.Model(graph, ir_version=IR_VERSION, functions=list(functions), producer_name="specc")
+    return ir.Model(graph, ir_version=IR_VERSION, functions=[f.clone() for f in functions], producer_name="specc")

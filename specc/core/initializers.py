@@ -7,6 +7,8 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from specc.core.inspection import tensor_of
+
 PART = "specc.part"  # metadata key: the row of the precision policy an initializer belongs to
 STORED_AS = "specc.stored_as"  # metadata key: the initializer whose first rows this one is, so that bytes are shared
 
@@ -18,7 +20,7 @@ def lazy_initializer(
 ) -> ir.Value:
     """An initializer whose values are made by `read` each time they are asked for, and not kept."""
 
-    def tensor() -> ir.Tensor:
+    def tensor() -> ir.Tensor[Any]:
         return ir.Tensor(np.ascontiguousarray(read()), name=name)
 
     return _value(
@@ -35,11 +37,9 @@ def initializer(name: str, part: str, array: Array) -> ir.Value:
 
 def reshape(value: ir.Value, shape: Sequence[int]) -> ir.Value:
     """Give an initializer another shape over the same bytes, in place."""
-    tensor = value.const_value
-    if tensor is None:
-        raise ValueError(f"'{value.name}' is no initializer")
+    tensor = tensor_of(value)
 
-    def read() -> ir.Tensor:
+    def read() -> ir.Tensor[Any]:
         return ir.Tensor(tensor.numpy().reshape(shape), name=value.name)
 
     value.const_value = ir.LazyTensor(read, tensor.dtype, ir.Shape(shape), cache=False, name=value.name)
@@ -58,6 +58,8 @@ def stored_name(value: ir.Value) -> str:
 
 
 def _value(name: str, part: str, tensor: ir.TensorProtocol) -> ir.Value:
-    value = ir.Value(name=name, shape=ir.Shape(tensor.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
+    value = ir.Value(
+        name=name, shape=ir.Shape(tensor.shape.numpy()), type=ir.TensorType(tensor.dtype), const_value=tensor
+    )
     value.metadata_props[PART] = part
     return value

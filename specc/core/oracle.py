@@ -1,11 +1,14 @@
 """Running a core graph with onnx's own reference evaluator: what every backend is compared with."""
 
 from collections.abc import Mapping
+from typing import cast
 
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 from onnx.reference import ReferenceEvaluator
+
+from specc.core.inspection import tensor_of
 
 Array = NDArray[np.generic]
 
@@ -21,19 +24,18 @@ class Oracle:
         given = dict(weights or {})
         self._weights: dict[str, Array] = {}
         for name, initializer in list(model.graph.initializers.items()):
-            tensor = initializer.const_value
-            self._weights[name] = given[name] if name in given else tensor.numpy()  # type: ignore[union-attr]
+            self._weights[name] = given[name] if name in given else tensor_of(initializer).numpy()
             del model.graph.initializers[name]
             initializer.const_value = None
             model.graph.inputs.append(initializer)
-        self._outputs = [v.name for v in model.graph.outputs]
+        self._outputs = [str(v.name) for v in model.graph.outputs]
         _callees_first(model)
         self._evaluator = ReferenceEvaluator(ir.to_proto(model))
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs by name."""
         values = self._evaluator.run(None, {**self._weights, **inputs})
-        return dict(zip(self._outputs, values, strict=True))
+        return dict(zip(self._outputs, cast(list[Array], values), strict=True))
 
 
 def _callees_first(model: ir.Model) -> None:

@@ -15,18 +15,21 @@ from specc.models.spec import DecoderSpec
 from specc.models.weights import WeightLoader
 
 I64, F32, BOOL = ir.DataType.INT64, ir.DataType.FLOAT, ir.DataType.BOOL
-BATCH = 1
 
 
 @dataclass(frozen=True)
 class DecoderShape:
-    """cache_rows: rows of each cache (context and slack). width, rows: tokens fed and logits asked for; a name leaves it
-    open. state: dtype of the caches."""
+    """The sizes a decoder's graph is built for.
+
+    cache_rows: rows of each cache (context and slack). width, rows: tokens fed and logits asked for; a name leaves it
+    open. state: dtype of the caches. batch: sequences, each at a position of its own.
+    """
 
     cache_rows: int
     width: int | str = "S"
     rows: int | str = "R"
     state: ir.DataType = ir.DataType.FLOAT
+    batch: int = 1
 
 
 def build_decoder(
@@ -36,7 +39,7 @@ def build_decoder(
 
     Inputs: tokens i64[B, S], position i64[B] (cache row of the first token), rows i64[R] (which of the S tokens'
     logits), depths i64[S] and block bool[S, S] (the topology, see core.topology), past.{i}.key and past.{i}.value
-    f32[B, kv_heads, cache_rows, head_dim]. Outputs: logits f32[B, R, V], present.{i}.key, present.{i}.value.
+    [B, kv_heads, cache_rows, head_dim] of the state's dtype. Outputs: logits f32[B, R, V], present.{i}.key and .value.
     role: "verifier" or the drafter's key; prefixes the layer function's name and the weights'.
     weights_of: the role whose weights these are, if another's (a slice names them as the verifier does).
     Raises CheckpointError when a weight is missing or misshapen.
@@ -51,8 +54,8 @@ def build_decoder(
         initializer(f"{owner}.rope_{name}", "rope", t)
         for name, t in zip(("cos", "sin"), spec.rope.tables(shape.cache_rows), strict=True)
     )
-    tokens = value("tokens", [BATCH, shape.width], I64)
-    position, rows = value("position", [BATCH], I64), value("rows", [shape.rows], I64)
+    tokens = value("tokens", [shape.batch, shape.width], I64)
+    position, rows = value("position", [shape.batch], I64), value("rows", [shape.rows], I64)
     depths, block = value("depths", [shape.width], I64), value("block", [shape.width, shape.width], BOOL)
 
     body = Body()
@@ -62,7 +65,7 @@ def build_decoder(
     asked = body.op("Gather", hidden, rows, axis=1)
     normed = body.op("RMSNormalization", asked, norm, axis=-1, epsilon=spec.epsilon)
     (logits,) = body.call(linear(), normed, head)
-    logits.name, logits.shape, logits.dtype = "logits", ir.Shape([BATCH, shape.rows, spec.vocab_rows]), F32
+    logits.name, logits.shape, logits.dtype = "logits", ir.Shape([shape.batch, shape.rows, spec.vocab_rows]), F32
     return model(
         role,
         [tokens, position, rows, depths, block, *stack.past],
@@ -107,8 +110,8 @@ class _Stack:
         return hidden
 
     def _cache(self, kind: str, layer: int, part: str) -> ir.Value:
-        a = self._spec.attention
-        return value(f"{kind}.{layer}.{part}", [BATCH, a.kv_heads, self._shape.cache_rows, a.head_dim], self._shape.state)
+        a, shape = self._spec.attention, self._shape
+        return value(f"{kind}.{layer}.{part}", [shape.batch, a.kv_heads, shape.cache_rows, a.head_dim], shape.state)
 
     def _named(self, present: ir.Value, layer: int, part: str) -> ir.Value:
         like = self._cache("present", layer, part)

@@ -15,7 +15,7 @@ SHARED_INPUTS = ("position", "position_ids", "mask", "cos", "sin")
 
 @dataclass(frozen=True)
 class LayerWeight:
-    """One weight input of a layer: its name, its part of the precision policy, and the checkpoint tensors stacked in it."""
+    """One weight input of a layer: its name, its precision part, and the checkpoint tensors stacked in it."""
 
     name: str
     part: str
@@ -53,8 +53,11 @@ def layer_weights(spec: DecoderSpec, layer: int) -> Iterator[LayerWeight]:
 
 
 def layer_function(spec: DecoderSpec, role: str) -> ir.Function:
-    """`{role}_layer(hidden[B, S, H], past_key, past_value, position, position_ids, mask, cos, sin, weights...)
-    -> (hidden, key, value)`: pre-norm attention and gated MLP, each added to the residual stream."""
+    """A decoder layer: pre-norm attention and gated MLP, each added to the residual stream.
+
+    `{role}_layer(hidden[B, S, H], past_key, past_value, position, position_ids, mask, cos, sin, weights...)
+    -> (hidden, key, value)`.
+    """
     body = Body()
     weights = {w.name: value(w.name) for w in layer_weights(spec, 0)}
     hidden, past_key, past_value = value("hidden"), value("past_key"), value("past_value")

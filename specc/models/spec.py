@@ -11,13 +11,15 @@ class RopeSpec:
     """Rotary position embedding over the whole head, rotate-half form.
 
     inv_freq: f64 `[head_dim / 2]`, scaling applied. magnitude: factor on cos and sin (YaRN's attention factor).
+    reach: positions the scaling was made for; 0 without one.
     """
 
     inv_freq: tuple[float, ...]
     magnitude: float = 1.0
+    reach: int = 0
 
     def tables(self, positions: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """cos and sin, f32 `[positions, head_dim / 2]`, rounded the way the reference implementation rounds."""
+        """Cosines and sines, f32 `[positions, head_dim / 2]`, rounded the way the reference implementation rounds."""
         angles = np.outer(np.arange(positions, dtype=np.float32), np.asarray(self.inv_freq, dtype=np.float32))
         factor = np.float32(self.magnitude)
         return np.cos(angles) * factor, np.sin(angles) * factor
@@ -75,7 +77,7 @@ class WeightNames:
 class DecoderSpec:
     """A decoder-only transformer: pre-norm residual layers, RMS norms, one head.
 
-    context: positions it was made for. tied_head: the head is the embedding table.
+    context: positions it was made for (max_position_embeddings). tied_head: the head is the embedding table.
     """
 
     model_type: str

@@ -24,20 +24,19 @@ class WeightLoader:
     prefix: str
 
     def load(self, name: str, part: str, sources: Sequence[tuple[str, tuple[int, ...]]]) -> ir.Value:
-        """An initializer `name` made of checkpoint tensors stacked along axis 0.
+        """An initializer `name` made of checkpoint tensors stacked along axis 0, in their dtype (norms: fp32).
 
         sources: each tensor's checkpoint name and the shape it must have.
         Raises CheckpointError when one is missing or has another shape.
         """
         tensors = [self._checked(source, shape) for source, shape in sources]
         dtypes = {tensor.dtype for tensor in tensors}
-        dtype = dtypes.pop() if len(dtypes) == 1 else np.dtype(np.float32)
+        dtype = dtypes.pop() if len(dtypes) == 1 and part != "norm" else np.dtype(np.float32)
         shape = (sum(t.shape[0] for t in tensors), *tensors[0].shape[1:])
 
         def read() -> NDArray[np.generic]:
-            if len(tensors) == 1:
-                return tensors[0].numpy()
-            return np.concatenate([tensor.numpy().astype(dtype, copy=False) for tensor in tensors])
+            arrays = [tensor.numpy().astype(dtype, copy=False) for tensor in tensors]
+            return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
         return lazy_initializer(self.prefix + name, part, shape, dtype, read)
 

@@ -40,8 +40,8 @@ def visibility() -> ir.Function:
 def attention() -> ir.Function:
     """Attention of S new tokens over a cache that it first writes them into, rounded to the cache's dtype.
 
-    `attention(qkv[B, S, (heads + 2 kv_heads) head_dim], past_key[B, kv_heads, C, head_dim], past_value, position i64[B],
-    position_ids i64[B, S], mask bool[B, 1, S, C], cos[P, head_dim / 2], sin)
+    `attention(qkv[B, S, (heads + 2 kv_heads) head_dim], past_key[B, kv_heads, C, head_dim], past_value,
+    position i64[B], position_ids i64[B, S], mask bool[B, 1, S, C], cos[P, head_dim / 2], sin)
     {heads, kv_heads, head_dim, scale} -> (y[B, S, heads head_dim], key, value)`.
     """
     return _attention(ATTENTION, qk_norm=False)

@@ -2,7 +2,6 @@
 
 from functools import cache
 
-import numpy as np
 import onnx_ir as ir
 
 from specc.core.building import Body, function, value
@@ -12,7 +11,7 @@ EMBED = "embed"
 
 @cache
 def embed() -> ir.Function:
-    """`embed(table[V, H], tokens i64[B, S]) -> hidden f32[B, S, H]`. A table stored in 16 bits is widened row by row."""
+    """`embed(table[V, H], tokens i64[B, S]) -> hidden f32[B, S, H]`, a table stored in 16 bits widened row by row."""
     body = Body()
     table, tokens = value("table"), value("tokens")
     rows = body.op("Gather", table, tokens, axis=0)

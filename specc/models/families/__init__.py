@@ -5,7 +5,6 @@ import pkgutil
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from specc.errors import UnsupportedError
 from specc.models.config import INERT_FIELDS, ConfigReader
 from specc.models.spec import DecoderSpec
 
@@ -18,28 +17,15 @@ def known_families() -> tuple[str, ...]:
 def describe(config: Mapping[str, Any], source: str, ignore: Collection[str] = ()) -> DecoderSpec:
     """What the decoder of a config.json is.
 
-    source: named in errors. ignore: fields the user vouches for.
+    source: named in errors. ignore: fields the user vouches for ("rope_scaling.x" inside an object).
     Raises UnsupportedError with the field's name for anything specc would not honour.
     """
-    reader = ConfigReader(config, source)
+    reader = ConfigReader(config, source, ignore=ignore)
     model_type = reader.raw("model_type")
     if model_type not in known_families():
-        raise reader.refuse("model_type", f"is {model_type!r}", f"supported: {', '.join(known_families())}")
+        raise reader.wrong("model_type", f"one of {', '.join(known_families())}")
     module = importlib.import_module(f"{__name__}.{model_type}")
     reading: Callable[[ConfigReader], DecoderSpec] = module.describe
     spec = reading(reader)
-    reader.finish(INERT_FIELDS | set(ignore))
-    _check_heads(spec, source)
+    reader.finish(INERT_FIELDS)
     return spec
-
-
-def _check_heads(spec: DecoderSpec, source: str) -> None:
-    heads, kv_heads = spec.attention.heads, spec.attention.kv_heads
-    if heads % kv_heads:
-        raise UnsupportedError(
-            f"{source}: config.json field 'num_key_value_heads' is {kv_heads}; it must divide num_attention_heads ({heads})"
-        )
-    if spec.attention.head_dim % 2:
-        raise UnsupportedError(
-            f"{source}: config.json field 'head_dim' is {spec.attention.head_dim}; rotary embedding needs an even number"
-        )

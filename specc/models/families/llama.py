@@ -12,7 +12,7 @@ def describe(config: ConfigReader) -> DecoderSpec:
     return pre_norm_decoder(
         config,
         "llama",
-        read_sizes(config, context=2048),
+        read_sizes(config, context=2048, grouped=False),
         qkv_bias=bias,
         output_bias=bias,
         mlp_bias=config.flag("mlp_bias", False),

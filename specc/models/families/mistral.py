@@ -6,6 +6,6 @@ from specc.models.spec import DecoderSpec
 
 
 def describe(config: ConfigReader) -> DecoderSpec:
-    """`sliding_window` null means every position is seen."""
-    window = config.integer("sliding_window") if config.has("sliding_window") else None
+    """`sliding_window` null means every position is seen; absent, it is 4096."""
+    window = config.optional("sliding_window", 4096)
     return pre_norm_decoder(config, "mistral", read_sizes(config, context=4096 * 32), window=window)

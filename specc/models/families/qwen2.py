@@ -7,6 +7,6 @@ from specc.models.spec import DecoderSpec
 
 def describe(config: ConfigReader) -> DecoderSpec:
     """The biases are part of the family: no field switches them."""
-    return pre_norm_decoder(
-        config, "qwen2", read_sizes(config, context=32768), qkv_bias=True, window=read_window(config)
-    )
+    config.only("use_mrope", False)
+    sizes = read_sizes(config, context=32768)
+    return pre_norm_decoder(config, "qwen2", sizes, qkv_bias=True, window=read_window(config, sizes.layers))
