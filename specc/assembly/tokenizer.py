@@ -1,0 +1,27 @@
+"""Tokenizer files in a bundle."""
+
+from specc.assembly.sources import ModelSource
+from specc.bundle.staging import Staging
+from specc_runtime.manifest import TokenizerInfo
+
+TOKENIZER_FILE = "tokenizer.json"
+CHAT_TEMPLATE_FILE = "chat_template.jinja"
+
+
+def stage_tokenizer(verifier: ModelSource, staging: Staging) -> TokenizerInfo | None:
+    """Stage the verifier's tokenizer; None when its checkpoint has none, and then only token ids can be generated from."""
+    files = verifier.checkpoint.tokenizer
+    if files is None:
+        return None
+    staging.add_file(TOKENIZER_FILE, files.json)
+    if files.chat_template is not None:
+        staging.add_file(CHAT_TEMPLATE_FILE, files.chat_template)
+    return TokenizerInfo(
+        file=TOKENIZER_FILE,
+        token_count=verifier.vocabulary.count,
+        bos_id=files.bos_id,
+        eos_ids=files.eos_ids,
+        pad_id=files.pad_id,
+        add_bos=files.add_bos,
+        chat_template=CHAT_TEMPLATE_FILE if files.chat_template is not None else None,
+    )

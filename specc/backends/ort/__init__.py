@@ -1,0 +1,14 @@
+"""ONNX Runtime: one graph a model with open widths, chained by the host; `--fuse` adds whole rounds."""
+
+from specc.backends.ort.emit import emit
+from specc.backends.ort.threads import measure_threads
+from specc.backends.record import Backend
+
+BACKEND = Backend(
+    name="ort",
+    state_dtypes=frozenset({"fp32", "fp16"}),
+    slack=1,  # the attention op is fed two rows at least: a single one is repeated
+    emit=emit,
+    measure_threads=measure_threads,
+    toolchain=("onnxruntime", "onnx", "onnx_ir"),
+)

@@ -1,0 +1,85 @@
+"""What a backend is to the pipeline."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from specc.bundle.staging import Staging
+from specc.targets import Target
+from specc_runtime.bundle import Bundle
+from specc_runtime.manifest import Program, StateSpec, TensorSpec
+
+
+@dataclass(frozen=True)
+class CoreModel:
+    """One decoder in core form, S and R open, its topology still an input.
+
+    role: "verifier" or the drafter's key. graph: never changed by a backend; it clones what it lowers.
+    head_rows: rows of logits. cache_rows: rows of each of its caches.
+    """
+
+    role: str
+    graph: ir.Model
+    head_rows: int
+    cache_rows: int
+
+    def state(self) -> tuple[StateSpec, ...]:
+        """The caches, as pairs of graph input and output."""
+        return tuple(
+            StateSpec(
+                name=spec.name,
+                output=spec.name.replace("past.", "present.", 1),
+                owner=self.role,
+                role=spec.name.replace("past.", "layers.", 1),
+                dtype=spec.dtype,
+                shape=tuple(int(d) for d in spec.shape),
+            )
+            for spec in map(tensor_spec, self.graph.graph.inputs)
+            if spec.name.startswith("past.")
+        )
+
+
+@dataclass(frozen=True)
+class EmitRequest:
+    """What a backend is asked to make programs of.
+
+    gammas: draft lengths. prefill_width: most prompt tokens fed at once. head_ids: per trimmed drafter, the full id of
+    each head row. fuse: add `round` programs.
+    """
+
+    target: Target
+    verifier: CoreModel
+    drafters: Mapping[str, CoreModel]
+    head_ids: Mapping[str, NDArray[np.int32]]
+    gammas: tuple[int, ...]
+    prefill_width: int
+    fuse: bool = False
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A way to make and describe programs.
+
+    name: key of the table of backends, of the manifest, and of the runtime's engines.
+    state_dtypes: dtypes its caches may have. slack: cache rows it writes beyond a chain of the longest gamma.
+    emit: lowers, stages and describes the programs of a request. measure_threads: the fastest number of engine threads for
+    a written bundle, None where threads mean nothing. toolchain: packages whose versions go into the manifest.
+    """
+
+    name: str
+    state_dtypes: frozenset[str]
+    slack: int
+    emit: Callable[[EmitRequest, Staging], tuple[Program, ...]]
+    measure_threads: Callable[[Bundle], int] | None
+    toolchain: tuple[str, ...]
+
+
+def tensor_spec(value: ir.Value) -> TensorSpec:
+    """A graph input or output as the manifest describes it."""
+    if value.name is None or value.dtype is None or value.shape is None:
+        raise ValueError(f"graph value {value.name!r} has no dtype or shape")
+    dims = tuple(d if isinstance(d, int) else str(d.value) for d in value.shape)
+    return TensorSpec(name=value.name, dtype=str(value.dtype.numpy()), shape=dims)

@@ -1,0 +1,119 @@
+"""A bundle being made: everything goes to a temporary folder that takes the bundle's name only when it is complete."""
+
+import hashlib
+import io
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from specc.bundle.weight_store import WEIGHTS_FILE, WeightStore
+from specc.errors import CompileError
+from specc_runtime.manifest import MANIFEST_NAME, FileEntry, Manifest
+from specc_runtime.manifest_writing import manifest_json
+
+_CHUNK = 1 << 22  # bytes hashed at a time
+
+
+class Staging:
+    """The folder a bundle is assembled in.
+
+    Graphs are held back until the weights file is written, because they point into it.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.weights = WeightStore()
+        self._graphs: dict[str, ir.Model] = {}
+
+    def add_graph(self, path: str, model: ir.Model) -> None:
+        """Register a graph to be saved at `path` (inside the bundle), its initializers in the weights file."""
+        self.weights.add(model)
+        self._graphs[path] = model
+
+    def add_file(self, path: str, content: bytes | str) -> None:
+        """Write a file at once."""
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content.encode() if isinstance(content, str) else content)
+
+    def add_array(self, path: str, array: NDArray[np.generic]) -> None:
+        """Write a .npy file at once."""
+        content = io.BytesIO()
+        np.save(content, array, allow_pickle=False)
+        self.add_file(path, content.getvalue())
+
+    def write_graphs(self, advance: Callable[[int], None]) -> None:
+        """Write the weights file, then every graph. advance: told the bytes of weights written."""
+        self.weights.write(self.root / WEIGHTS_FILE, advance)
+        for path, model in self._graphs.items():
+            self.weights.point_into_file(model)
+            self.add_file(path, ir.to_proto(model).SerializeToString())
+
+    def file_entries(self) -> dict[str, FileEntry]:
+        """Size and sha256 of every file but the manifest, by path."""
+        paths = sorted(p for p in self.root.rglob("*") if p.is_file() and p.name != MANIFEST_NAME)
+        return {
+            p.relative_to(self.root).as_posix(): FileEntry(bytes=p.stat().st_size, sha256=_sha256(p)) for p in paths
+        }
+
+    def write_manifest(self, manifest: Manifest) -> None:
+        self.add_file(MANIFEST_NAME, manifest_json(manifest))
+
+
+@contextmanager
+def staged(output: Path, *, replace: bool) -> Iterator[Staging]:
+    """A Staging that becomes `output` when the block ends, and vanishes when it raises.
+
+    replace: an existing bundle may be replaced; anything else that stands at `output` never is.
+    """
+    check_output(output, replace=replace)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    root = output.parent / f".{output.name}.tmp-{os.getpid()}"
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir()
+    try:
+        yield Staging(root)
+        _move_into_place(root, output)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def check_output(output: Path, *, replace: bool) -> None:
+    """Raise CompileError when `output` may not be written."""
+    if not output.exists() and not output.is_symlink():
+        return
+    if not (output / MANIFEST_NAME).is_file():
+        raise CompileError(f"{output}: exists and is no bundle; choose another --output or remove it yourself")
+    if not replace:
+        raise CompileError(
+            f"{output}: a bundle is there already; pass --force to replace it or choose another --output"
+        )
+
+
+def _move_into_place(root: Path, output: Path) -> None:
+    """Rename, an old bundle aside first: a kill leaves the old bundle, none, or the new one, never a part of one."""
+    aside = root.with_name(root.name.replace(".tmp-", ".old-"))
+    replacing = output.exists()
+    if replacing:
+        output.rename(aside)
+    try:
+        root.rename(output)
+    except BaseException:
+        if replacing:
+            aside.rename(output)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,210 @@
+"""The compiler on one screen: two checkpoints in, one bundle out."""
+
+import platform
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import specc
+from specc.assembly.accounting import precision_table, shared_parts
+from specc.assembly.core_models import DrafterPlan, drafter_core, verifier_core
+from specc.assembly.drafters import HEAD_IDS_FILE, plan_drafters
+from specc.assembly.reference import distance_from_checkpoint
+from specc.assembly.sources import ModelSource, open_model
+from specc.assembly.tokenizer import stage_tokenizer
+from specc.backends import load_backend
+from specc.backends.record import Backend, CoreModel, EmitRequest
+from specc.bundle.staging import Staging, check_output, staged
+from specc.errors import OptionError
+from specc.models.limits import check_context
+from specc.options import DEFAULT_CONTEXT, CompileOptions, Precision
+from specc.progress import Progress, Silent
+from specc.render import bundle_readme
+from specc.targets import Target, load_target
+from specc_runtime.bundle import Bundle
+from specc_runtime.manifest import DrafterInfo, Manifest, Program
+
+PREFILL_WIDTH = (
+    256  # prompt tokens fed at once: enough to be bound by arithmetic, small enough to keep activations small
+)
+
+
+@dataclass(frozen=True)
+class CompileReport:
+    """What a compile made. seconds: wall time. notes: what the user should know (copies, distances, defaults taken)."""
+
+    bundle: Path
+    manifest: Manifest
+    seconds: float
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Everything decided before a graph is built."""
+
+    options: CompileOptions
+    target: Target
+    backend: Backend
+    verifier: ModelSource
+    drafters: tuple[DrafterPlan, ...]
+    precision: Precision
+    context: int
+    slack: int
+
+
+def compile_bundle(options: CompileOptions, progress: Progress | None = None) -> CompileReport:
+    """Compile a verifier and a drafter for one target. Raises CompileError; on any failure `options.output` is untouched."""
+    progress, started = progress or Silent(), time.monotonic()
+    check_output(options.output, replace=options.force)
+    plan = _plan(options, progress)
+    with progress.step("building graphs"):
+        rows = plan.context + plan.slack
+        verifier = verifier_core(plan.verifier, plan.precision, rows)
+        drafters = {d.key: drafter_core(d, plan.precision, d.context + plan.slack) for d in plan.drafters}
+    with staged(options.output, replace=options.force) as staging:
+        programs = _emit(plan, verifier, drafters, staging, progress)
+        manifest = _manifest(plan, verifier, drafters, programs, staging)
+        manifest = _measured(plan, manifest, staging, progress)
+        with progress.step("hashing"):
+            staging.add_file("README.md", bundle_readme(manifest))
+            manifest = replace(manifest, files=staging.file_entries())
+            staging.write_manifest(manifest)
+    notes = tuple(_notes(plan, manifest))
+    return CompileReport(options.output, manifest, time.monotonic() - started, notes)
+
+
+def _plan(options: CompileOptions, progress: Progress) -> _Plan:
+    target = load_target(options.target)
+    backend = load_backend(target.default_backend, target.name)
+    with progress.step("opening checkpoints"):
+        verifier = open_model(options.model, options.ignore_config)
+        context = options.context or min(DEFAULT_CONTEXT, verifier.spec.context)
+        check_context(verifier.spec, context, verifier.checkpoint.path)
+        drafters = plan_drafters(options, verifier, context)
+    precision = options.precision.resolve(target.dtypes, verifier.dtype)
+    if precision.kv not in backend.state_dtypes:
+        known = ", ".join(sorted(backend.state_dtypes))
+        raise OptionError(f"precision: kv={precision.kv} is not built by backend {backend.name!r}; known: {known}")
+    slack = max(options.gammas) + 1 + backend.slack
+    return _Plan(options, target, backend, verifier, drafters, precision, context, slack)
+
+
+def _emit(
+    plan: _Plan, verifier: CoreModel, drafters: Mapping[str, CoreModel], staging: Staging, progress: Progress
+) -> tuple[Program, ...]:
+    request = EmitRequest(
+        target=plan.target,
+        verifier=verifier,
+        drafters=drafters,
+        head_ids={d.key: d.head_ids for d in plan.drafters if not isinstance(d.head_ids, int)},
+        gammas=plan.options.gammas,
+        prefill_width=min(PREFILL_WIDTH, plan.context),
+        fuse=plan.options.fuse,
+    )
+    with progress.step("lowering"):
+        for core in (verifier, *drafters.values()):
+            staging.add_graph(f"core/{core.role}.onnx", core.graph.clone())
+        programs = plan.backend.emit(request, staging)
+    with progress.step("writing weights", staging.weights.total_bytes) as step:
+        staging.write_graphs(step.advance)
+    return programs
+
+
+def _manifest(
+    plan: _Plan,
+    verifier: CoreModel,
+    drafters: Mapping[str, CoreModel],
+    programs: tuple[Program, ...],
+    staging: Staging,
+) -> Manifest:
+    tokenizer = stage_tokenizer(plan.verifier, staging)
+    return Manifest(
+        specc_version=specc.__version__,
+        target=plan.target.name,
+        backend=plan.backend.name,
+        context=plan.context,
+        slack=plan.slack,
+        gammas=plan.options.gammas,
+        gamma=_default_gamma(plan.options.gammas),
+        verifier=plan.verifier.info(plan.context),
+        drafters=_drafter_records(plan, verifier, drafters, staging),
+        topologies={},
+        programs=programs,
+        precision=precision_table(verifier, drafters),
+        precision_name=plan.precision.name,
+        files=staging.file_entries(),
+        tokenizer=tokenizer,
+        threads=plan.options.threads,
+        toolchain={name: version(name) for name in plan.backend.toolchain} | {"python": platform.python_version()},
+        provenance=_provenance(plan),
+    )
+
+
+def _default_gamma(gammas: tuple[int, ...]) -> int:
+    """Nearest to 4, where most drafters gain most."""
+    return min(gammas, key=lambda gamma: (abs(gamma - 4), gamma))
+
+
+def _drafter_records(
+    plan: _Plan, verifier: CoreModel, drafters: Mapping[str, CoreModel], staging: Staging
+) -> dict[str, DrafterInfo]:
+    if not plan.drafters:
+        return {"ngram": DrafterInfo(kind="ngram", source="ngram")}
+    records = {}
+    for drafter in plan.drafters:
+        core = drafters[drafter.key]
+        file = None
+        if not isinstance(drafter.head_ids, int):
+            file = HEAD_IDS_FILE.format(key=drafter.key)
+            staging.add_array(file, drafter.head_ids)
+        records[drafter.key] = DrafterInfo(
+            kind="model",
+            model=drafter.source.info(drafter.context),
+            head_rows=core.head_rows,
+            head_ids=file,
+            shares=shared_parts(verifier, core),
+            source=drafter.name,
+        )
+    return records
+
+
+def _measured(plan: _Plan, manifest: Manifest, staging: Staging, progress: Progress) -> Manifest:
+    """What only the finished programs can tell: the best number of threads, the distance from the checkpoint."""
+    written = Bundle(staging.root.resolve(), manifest)
+    if manifest.threads is None and plan.backend.measure_threads is not None:
+        with progress.step("measuring threads"):
+            manifest = replace(manifest, threads=plan.backend.measure_threads(written))
+    if plan.precision.verifier_is_quantised and plan.verifier.checkpoint.tokenizer is not None:
+        with progress.step("measuring the distance from the checkpoint"):
+            quality = distance_from_checkpoint(
+                written, plan.verifier, plan.backend, plan.target, plan.options.calibration
+            )
+        manifest = replace(manifest, quality=quality)
+    return manifest
+
+
+def _provenance(plan: _Plan) -> dict[str, Any]:
+    """Where the weights come from."""
+    models = {"verifier": plan.verifier} | {d.key: d.source for d in plan.drafters if d.source.weights_of is None}
+    return {role: {"source": model.checkpoint.source, **model.checkpoint.provenance} for role, model in models.items()}
+
+
+def _notes(plan: _Plan, manifest: Manifest) -> list[str]:
+    """What the user should know of what was made."""
+    notes = []
+    for key, drafter in manifest.drafters.items():
+        if drafter.kind == "model" and plan.options.draft.kind == "slice":
+            copied = {p.part.split(".")[1]: p.bytes for p in manifest.precision if p.part.startswith(f"{key}.")}
+            copied.pop("kv", None)
+            if copied:
+                parts = ", ".join(copied)
+                notes.append(
+                    f"drafter {key!r} copies {parts} ({sum(copied.values()):,} bytes): stored in another dtype"
+                )
+        if drafter.model is not None and drafter.model.context < manifest.context:
+            notes.append(f"drafter {key!r} reaches to position {drafter.model.context}; plain decoding beyond it")
+    return notes
