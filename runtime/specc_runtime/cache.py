@@ -1,6 +1,8 @@
 """What one model's cache holds, token by token, so that no row is ever trusted that was not written for this text."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
 
 import numpy as np
 
@@ -11,6 +13,18 @@ Feed = Callable[[Tokens, int, int], Logits]
 """(tokens `[S]`, cache row of the first, rows of logits wanted) -> logits `[rows, V]`."""
 
 
+@dataclass
+class Effort:
+    """What one model was fed. Times are seconds inside the engine.
+
+    prefilled_tokens, prefill_s: known tokens (prompt chunks, refilled holes). step_s: drafting and verifying.
+    """
+
+    prefilled_tokens: int = 0
+    prefill_s: float = 0.0
+    step_s: float = 0.0
+
+
 class ModelCache:
     """The cache of one model in one engine, with the tokens its rows were computed from.
 
@@ -18,9 +32,11 @@ class ModelCache:
     this model, another prompt), the rows that agree with the text are used and the others are fed again.
 
     rows: cache rows, context plus slack. max_width: most tokens one `feed` may take.
+    effort: what was fed since somebody last put a new `Effort` there.
     """
 
     def __init__(self, feed: Feed, rows: int, max_width: int) -> None:
+        self.effort = Effort()
         self._feed = feed
         self._ids = np.zeros(rows, np.int64)
         self._length = 0
@@ -35,9 +51,9 @@ class ModelCache:
 
     def feed(self, tokens: Tokens, position: int, rows: int) -> Logits:
         """Write `tokens` `[S]` at rows `position ...`, S at most max_width; logits `[rows, V]` of the last `rows`."""
-        self._length = min(self._length, position)  # should the engine fail half-way, these rows hold nothing
-        logits = self._feed(tokens, position, rows)
-        self.record(tokens, position)
+        started = perf_counter()
+        logits = self._write(tokens, position, rows)
+        self.effort.step_s += perf_counter() - started
         return logits
 
     def record(self, tokens: Tokens | list[int], position: int) -> None:
@@ -52,11 +68,20 @@ class ModelCache:
 
     def extend(self, ids: Tokens, start: int, rows: int = 0) -> Logits:
         """Write `ids[start:]` in chunks; logits `[rows, V]` of the last `rows` (0 or 1) of them. start < len(ids)."""
+        started = perf_counter()
         for position in range(start, len(ids), self._max_width):
             end = min(position + self._max_width, len(ids))
-            logits = self.feed(ids[position:end], position, rows if end == len(ids) else 0)
+            logits = self._write(ids[position:end], position, rows if end == len(ids) else 0)
+        self.effort.prefill_s += perf_counter() - started
+        self.effort.prefilled_tokens += len(ids) - start
         return logits
 
     def clear(self) -> None:
         """Trust no row."""
         self._length = 0
+
+    def _write(self, tokens: Tokens, position: int, rows: int) -> Logits:
+        self._length = min(self._length, position)  # should the engine fail half-way, these rows hold nothing
+        logits = self._feed(tokens, position, rows)
+        self.record(tokens, position)
+        return logits

@@ -1,0 +1,71 @@
+"""A small model that drafts: its own cache, kept right through rejections, pauses and switches."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specc_runtime.accept import draw
+from specc_runtime.cache import ModelCache
+from specc_runtime.drafting.base import Draft
+from specc_runtime.engines.base import Logits, Tokens
+from specc_runtime.history import TokenHistory
+from specc_runtime.warp import Warper
+
+
+class ModelDrafter:
+    """A `Drafter` that samples from a model, warped by the request's options; at temperature 0 it takes the likeliest.
+
+    The first step of a round feeds the last two committed tokens: after a fully accepted draft the last drafted token
+    was never fed, and rewriting one row when it was costs nothing. Any wider hole is refilled before it.
+
+    context: positions the drafter may use; beyond them it drafts nothing. max_gamma: most tokens of one draft.
+    law_ids: int64 `[Vd]`, full id of each column of a trimmed head, else None.
+    """
+
+    def __init__(
+        self,
+        cache: ModelCache,
+        warper: Warper,
+        *,
+        greedy: bool,
+        context: int,
+        columns: int,
+        max_gamma: int,
+        law_ids: NDArray[np.int64] | None = None,
+    ) -> None:
+        self.cache = cache
+        self._warper = warper
+        self._greedy = greedy
+        self._context = context
+        self._law_ids = law_ids
+        self._laws = np.zeros((0 if greedy else max_gamma, columns), np.float32)
+
+    def limit(self, committed: int) -> int:
+        return max(0, self._context - committed + 1)  # the last drafted token is not fed
+
+    def propose(self, history: TokenHistory, gamma: int, uniforms: NDArray[np.float64]) -> Draft:
+        self.refill(history)
+        drafted: list[int] = []
+        tokens, position = history.ids[-2:], len(history) - 2
+        for u in uniforms.tolist():
+            logits = self.cache.feed(tokens, position, 1)
+            drafted.append(self._pick(logits, history, drafted, u))
+            position += len(tokens)
+            tokens = np.array(drafted[-1:], np.int64)
+        ids = np.array(drafted, np.int64)
+        return Draft(ids) if self._greedy else Draft(ids, self._laws[: len(ids)], self._law_ids)
+
+    def refill(self, history: TokenHistory) -> None:
+        """Feed what the cache lacks of the committed tokens but the last two."""
+        known: Tokens = history.ids[:-2]
+        start = self.cache.agreed(known)
+        if start < len(known):
+            self.cache.extend(known, start)
+
+    def _pick(self, logits: Logits, history: TokenHistory, drafted: Sequence[int], u: float) -> int:
+        if self._greedy:
+            return int(self._warper.greedy(logits, history, drafted)[0])
+        law = self._laws[len(drafted)]
+        self._warper.laws(logits, history, drafted, out=law[None])
+        return self._warper.token_id(draw(law, u))

@@ -1,0 +1,108 @@
+"""One generation as the caller holds it: an iterator of ids that knows its text and how it went."""
+
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from time import perf_counter
+
+from specc_runtime.cache import Effort, ModelCache
+from specc_runtime.decode import FinishReason, Job, decode
+from specc_runtime.errors import RequestError
+from specc_runtime.logprobs import TokenLogprobs
+from specc_runtime.stats import Stats
+from specc_runtime.text import TextCodec
+
+
+class Generation(Iterator[int]):
+    """Yields token ids as rounds finish. Everything else may be read at any time: it describes what came so far.
+
+    Nothing is computed before the first id is asked for. A generation that is not wanted any more is closed, or simply
+    dropped; either frees its engine for the next one.
+    """
+
+    def __init__(
+        self, job: Job, drafters: Sequence[ModelCache], engine_lock: threading.Lock, codec: Callable[[], TextCodec]
+    ) -> None:
+        self._job = job
+        self._codec = codec
+        self._ids = _run(job, drafters, engine_lock)
+
+    def __next__(self) -> int:
+        return next(self._ids)
+
+    def finish(self) -> "Generation":
+        """Generate to the end, and return self."""
+        for _ in self._ids:
+            pass
+        return self
+
+    def close(self) -> None:
+        """Stop here and free the engine."""
+        self._ids.close()
+
+    @property
+    def ids(self) -> list[int]:
+        """The ids given out so far; an EOS or stop id that ended the text is the last."""
+        return self._job.output.ids
+
+    @property
+    def text(self) -> str:
+        """Their text, without special tokens, cut right before a stop string.
+
+        Raises TokenizerError: the bundle has no tokenizer.
+        """
+        text = self._job.output.text
+        return self._codec().decode(self.ids) if text is None else text
+
+    @property
+    def finish_reason(self) -> FinishReason | None:
+        """Why the text ended: "eos", "stop" (string or id) or "length" (max_new_tokens, context); None: it has not."""
+        return self._job.finish_reason
+
+    @property
+    def logprobs(self) -> list[TokenLogprobs] | None:
+        """One entry for each of `ids`; None if the request asked for none."""
+        return self._job.logprobs[: len(self.ids)] if self._job.params.logprobs is not None else None
+
+    @property
+    def stats(self) -> Stats:
+        """Counts and times so far."""
+        return self._job.stats
+
+    @property
+    def seed(self) -> int:
+        """The seed that was used: the request's, or the one drawn for it. With it the same request repeats."""
+        return self._job.seed
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of the prompt."""
+        return self._job.history.prompt_length
+
+
+def _run(job: Job, drafters: Sequence[ModelCache], engine_lock: threading.Lock) -> Generator[int, None, None]:
+    """The ids of `job`, one by one, while holding the engine. No reference to the Generation: dropping it ends this."""
+    if not engine_lock.acquire(blocking=False):
+        raise RequestError("another generation is running on this engine: finish it, or close() it, before the next")
+    try:
+        for cache in (job.verifier, *drafters):
+            cache.effort = Effort()
+        rounds, busy_s = decode(job), 0.0
+        while job.finish_reason is None:
+            started = perf_counter()
+            ids = next(rounds, [])
+            busy_s += perf_counter() - started
+            _account(job, drafters, busy_s)
+            yield from ids
+    finally:
+        engine_lock.release()
+
+
+def _account(job: Job, drafters: Sequence[ModelCache], busy_s: float) -> None:
+    """Where the time went: in the engine by purpose, and the rest in the host."""
+    stats, verifier = job.stats, job.verifier.effort
+    stats.verifier_prefilled_tokens = verifier.prefilled_tokens
+    stats.drafter_prefilled_tokens = sum(cache.effort.prefilled_tokens for cache in drafters)
+    stats.prefill_s = verifier.prefill_s + sum(cache.effort.prefill_s for cache in drafters)
+    stats.verify_s = verifier.step_s
+    stats.draft_s = sum(cache.effort.step_s for cache in drafters)
+    stats.host_s = busy_s - stats.prefill_s - stats.verify_s - stats.draft_s
