@@ -1,11 +1,11 @@
 """The compiler on one screen: two checkpoints in, one bundle out."""
 
+import json
 import platform
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import specc
@@ -17,12 +17,14 @@ from specc.assembly.sources import ModelSource, open_model
 from specc.assembly.tokenizer import stage_tokenizer
 from specc.backends import load_backend
 from specc.backends.record import Backend, CoreModel, EmitRequest
+from specc.bundle.layout import CORE_CONFIG, CORE_GRAPH
 from specc.bundle.staging import Staging, check_output, staged
 from specc.errors import OptionError
 from specc.models.limits import check_context
 from specc.options import DEFAULT_CONTEXT, CompileOptions, Precision
 from specc.progress import Progress, Silent
 from specc.render import bundle_readme
+from specc.reports import CompileReport
 from specc.targets import Target, load_target
 from specc_runtime.bundle import Bundle
 from specc_runtime.manifest import DrafterInfo, Manifest, Program
@@ -30,16 +32,6 @@ from specc_runtime.manifest import DrafterInfo, Manifest, Program
 PREFILL_WIDTH = (
     256  # prompt tokens fed at once: enough to be bound by arithmetic, small enough to keep activations small
 )
-
-
-@dataclass(frozen=True)
-class CompileReport:
-    """What a compile made. seconds: wall time. notes: what the user should know (copies, distances, defaults taken)."""
-
-    bundle: Path
-    manifest: Manifest
-    seconds: float
-    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -73,8 +65,7 @@ def compile_bundle(options: CompileOptions, progress: Progress | None = None) ->
             staging.add_file("README.md", bundle_readme(manifest))
             manifest = replace(manifest, files=staging.file_entries())
             staging.write_manifest(manifest)
-    notes = tuple(_notes(plan, manifest))
-    return CompileReport(options.output, manifest, time.monotonic() - started, notes)
+    return CompileReport(options.output, manifest, time.monotonic() - started, tuple(_warnings(plan, manifest)))
 
 
 def _plan(options: CompileOptions, progress: Progress) -> _Plan:
@@ -107,7 +98,8 @@ def _emit(
     )
     with progress.step("lowering"):
         for core in (verifier, *drafters.values()):
-            staging.add_graph(f"core/{core.role}.onnx", core.graph.clone())
+            staging.add_graph(CORE_GRAPH.format(role=core.role), core.graph.clone())
+        staging.add_file(CORE_CONFIG, json.dumps(dict(plan.verifier.checkpoint.config), indent=1))
         programs = plan.backend.emit(request, staging)
     with progress.step("writing weights", staging.weights.total_bytes) as step:
         staging.write_graphs(step.advance)
@@ -193,18 +185,18 @@ def _provenance(plan: _Plan) -> dict[str, Any]:
     return {role: {"source": model.checkpoint.source, **model.checkpoint.provenance} for role, model in models.items()}
 
 
-def _notes(plan: _Plan, manifest: Manifest) -> list[str]:
+def _warnings(plan: _Plan, manifest: Manifest) -> list[str]:
     """What the user should know of what was made."""
-    notes = []
+    warnings = []
     for key, drafter in manifest.drafters.items():
         if drafter.kind == "model" and plan.options.draft.kind == "slice":
             copied = {p.part.split(".")[1]: p.bytes for p in manifest.precision if p.part.startswith(f"{key}.")}
             copied.pop("kv", None)
             if copied:
                 parts = ", ".join(copied)
-                notes.append(
+                warnings.append(
                     f"drafter {key!r} copies {parts} ({sum(copied.values()):,} bytes): stored in another dtype"
                 )
         if drafter.model is not None and drafter.model.context < manifest.context:
-            notes.append(f"drafter {key!r} reaches to position {drafter.model.context}; plain decoding beyond it")
-    return notes
+            warnings.append(f"drafter {key!r} reaches to position {drafter.model.context}; plain decoding beyond it")
+    return warnings

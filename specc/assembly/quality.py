@@ -18,7 +18,7 @@ def token_laws(bundle: Bundle, ids: NDArray[np.int64]) -> NDArray[np.float32]:
     rows = []
     for start in range(0, len(ids), width):
         chunk = ids[start : start + width]
-        rows.append(_log_softmax(programs.verify(chunk, 0, len(chunk))))
+        rows.append(log_softmax(programs.verify(chunk, 0, len(chunk))))
     return np.concatenate(rows)
 
 
@@ -34,7 +34,8 @@ def distance(reference: NDArray[np.float32], stored: NDArray[np.float32]) -> Map
     }
 
 
-def _log_softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
+def log_softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Log-probabilities of each row."""
     shifted = logits - logits.max(axis=-1, keepdims=True)
     shifted -= np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     return shifted
