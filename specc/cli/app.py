@@ -1,0 +1,42 @@
+"""The command group and its entry point."""
+
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import click
+
+from specc import __version__
+from specc.cli.check import check_command
+from specc.cli.compile import compile_command
+from specc.cli.failures import Settings, exit_code
+from specc.cli.flags import debug_option
+from specc.cli.inspect import inspect_command
+from specc.cli.run import run_command
+from specc.cli.targets import targets_command
+
+
+@click.group(name="specc", context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, message="specc %(version)s")
+@debug_option
+def group() -> None:
+    """Compile a verifier and a drafter into exact multi-token programs, and run them."""
+
+
+for _command in (compile_command, run_command, inspect_command, check_command, targets_command):
+    group.add_command(_command)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line (default: this process's) and return its exit code: 0 done, 1 failed, 2 not understood."""
+    settings = Settings()
+    return exit_code(lambda: group.main(arguments, prog_name="specc", standalone_mode=False, obj=settings), settings)
+
+
+def main() -> NoReturn:
+    """The `specc` script. Text the terminal's encoding lacks is replaced, not an error."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+    sys.exit(run())

@@ -1,0 +1,117 @@
+"""`specc compile`: a verifier and a drafter in, a bundle out."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from specc.cli.flags import debug_option, json_option
+from specc.cli.output import print_json, print_line, warn
+from specc.cli.progress_bars import shown_progress
+from specc.errors import OptionError
+from specc.options import (
+    DEFAULT_CONTEXT,
+    GAMMA_LIMITS,
+    CompileOptions,
+    parse_draft,
+    parse_draft_vocabulary,
+    parse_gammas,
+    parse_precision,
+)
+from specc.reports import CompileReport
+
+_PATH = click.Path(path_type=Path)
+
+
+@click.command("compile", short_help="Compile a verifier and a drafter into a bundle.")
+@click.argument("model")
+@click.option(
+    "--draft", required=True, metavar="D", help="Drafter: slice:N (the verifier's layers), ngram, or a model."
+)
+@click.option("-o", "--output", required=True, type=_PATH, help="Folder the bundle is written to.")
+@click.option("--target", default="cpu", show_default=True, help="A name from `specc targets`, or a .toml file.")
+@click.option(
+    "--gamma",
+    default="4",
+    show_default=True,
+    metavar="N[,N...]",
+    help=f"Tokens drafted a round, {GAMMA_LIMITS[0]} to {GAMMA_LIMITS[1]}; several share one bundle.",
+)
+@click.option("--context", type=int, help=f"Positions the caches hold.  [default: {DEFAULT_CONTEXT}, or the model's]")
+@click.option(
+    "--precision",
+    default="reference",
+    show_default=True,
+    metavar="P",
+    help="reference, balanced, int8, and/or PART=DTYPE,... (attention, mlp, head, kv, embedding, draft).",
+)
+@click.option("--fuse", is_flag=True, help="Add programs that run a whole round in one call.")
+@click.option(
+    "--draft-vocab", metavar="N|FILE", help="Trim the drafter's head to the N likeliest tokens, or to a file's."
+)
+@click.option(
+    "--calibration", type=_PATH, metavar="FILE", help="Text for distances and token counts.  [default: shipped]"
+)
+@click.option(
+    "--ignore-config", multiple=True, metavar="FIELD", help="Build although this config.json field is not known."
+)
+@click.option("--threads", type=int, help="Engine threads.  [default: measured]")
+@click.option("--batch", type=int, default=1, hidden=True)
+@click.option("--force", is_flag=True, help="Replace what is at the output.")
+@json_option
+@debug_option
+def compile_command(as_json: bool, **asked: Any) -> None:
+    """Compile MODEL and a drafter into a bundle.
+
+    MODEL is a Hugging Face folder or model id, a .gguf file, or pkg://PACKAGE for a .gguf that an installed Python
+    package carries. An existing output is kept until the new one is complete.
+    """
+    options = _options(asked)
+    from specc.pipeline import compile_bundle
+
+    try:
+        with shown_progress() as progress:
+            report = compile_bundle(options, progress)
+    except OSError as error:
+        error.filename = error.filename or str(options.output)
+        raise
+    _print_report(report, as_json)
+
+
+def _options(asked: dict[str, Any]) -> CompileOptions:
+    if asked["batch"] != 1:
+        raise OptionError(f"batch: {asked['batch']} sequences at once are not built yet; leave --batch out")
+    draft_vocab = asked["draft_vocab"]
+    return CompileOptions(
+        model=asked["model"],
+        output=asked["output"],
+        draft=parse_draft(asked["draft"]),
+        target=asked["target"],
+        gammas=parse_gammas(asked["gamma"]),
+        context=asked["context"],
+        precision=parse_precision(asked["precision"]),
+        fuse=asked["fuse"],
+        draft_vocabulary=None if draft_vocab is None else parse_draft_vocabulary(draft_vocab),
+        calibration=asked["calibration"],
+        ignore_config=asked["ignore_config"],
+        threads=asked["threads"],
+        force=asked["force"],
+    )
+
+
+def _print_report(report: CompileReport, as_json: bool) -> None:
+    from specc.cli.manifest_tables import print_parts, print_programs
+    from specc.render import byte_count
+    from specc_runtime.manifest_writing import manifest_json
+
+    for warning in report.warnings:
+        warn(warning)
+    if as_json:
+        manifest = json.loads(manifest_json(report.manifest))
+        facts = {"output": str(report.output), "bytes": report.bytes, "seconds": report.seconds}
+        print_json({**facts, "warnings": list(report.warnings), "manifest": manifest})
+        return
+    print_parts(report.manifest)
+    print_programs(report.manifest)
+    print_line(f"wrote {report.output}: {byte_count(report.bytes)} in {report.seconds:.1f} s")

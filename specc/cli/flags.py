@@ -1,0 +1,28 @@
+"""Options that several commands share."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from specc.cli.failures import Settings
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+def debug_option(command: Decorated) -> Decorated:
+    """`--debug`, before or after the command's name."""
+    return click.option(
+        "--debug", is_flag=True, expose_value=False, callback=_set_debug, help="Show the traceback of a failure."
+    )(command)
+
+
+def json_option(command: Decorated) -> Decorated:
+    """`--json`: the result as one JSON document on stdout, for programs."""
+    return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(command)
+
+
+def _set_debug(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    settings = context.find_object(Settings)
+    if value and settings is not None:
+        settings.debug = True

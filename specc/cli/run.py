@@ -1,0 +1,103 @@
+"""`specc run`: text from a bundle, and how fast it came."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from specc.cli.flags import debug_option, json_option
+from specc.cli.output import print_json, print_table
+from specc.cli.sampling_flags import sampling_options, sampling_params
+
+if TYPE_CHECKING:
+    from specc.cli.timing import Timed
+    from specc_runtime import Engine, SamplingParams
+
+_PATH = click.Path(path_type=Path)
+
+
+@click.command("run", short_help="Generate text from a bundle.")
+@click.argument("bundle", type=_PATH)
+@click.option("--prompt", metavar="TEXT", help="The prompt.  [default: read from stdin]")
+@click.option("--prompt-file", type=_PATH, metavar="FILE", help="Read the prompt from FILE.")
+@click.option("--chat", is_flag=True, help="Put the prompt as a user's turn in the model's chat format.")
+@sampling_options
+@click.option("--drafter", metavar="NAME", help="One of the bundle's drafters, or ngram.  [default: the bundle's]")
+@click.option("--gamma", type=int, help="Tokens drafted a round.  [default: the bundle's]")
+@click.option("--threads", type=int, help="Engine threads.  [default: measured when compiled]")
+@click.option("--fused", is_flag=True, help="Use the bundle's programs that run a whole round in one call.")
+@click.option("--plain", is_flag=True, help="Draft nothing: one token a step.")
+@click.option("--compare", is_flag=True, help="Decode the same prompt plainly too, and compare.")
+@json_option
+@debug_option
+def run_command(bundle: Path, as_json: bool, **asked: Any) -> None:
+    """Generate text from BUNDLE. The text goes to stdout as it comes; figures follow on stderr."""
+    from specc.cli.prompts import chat_turn, prompt_text
+    from specc_runtime import Engine
+
+    if asked["plain"] and asked["compare"]:
+        raise click.UsageError("--compare decodes plainly too; leave --plain out")
+    params = sampling_params(asked)
+    text = prompt_text(asked["prompt"], asked["prompt_file"])
+    engine = Engine.load(bundle, threads=asked["threads"], fused=asked["fused"])
+    prompt = chat_turn(bundle, engine.manifest.tokenizer, text) if asked["chat"] else text
+    runs = _runs(engine, prompt, params, asked, stream=not as_json)
+    if as_json:
+        print_json(_document(runs))
+    else:
+        _print_figures(runs, params)
+
+
+def _runs(
+    engine: "Engine", prompt: str, params: "SamplingParams", asked: dict[str, Any], *, stream: bool
+) -> dict[str, "Timed"]:
+    """What was asked for, streamed to stdout if `stream`, then with --compare the same prompt decoded plainly."""
+    from specc.cli.timing import timed
+
+    way = {name: asked[name] for name in ("drafter", "gamma", "plain")}
+    streamer = _write if stream else None
+    runs = {
+        "plain" if asked["plain"] else "speculative": timed(
+            lambda: engine.generate(prompt, params, streamer=streamer, **way)
+        )
+    }
+    if stream:
+        _write("\n")
+    if asked["compare"]:
+        runs["plain"] = timed(lambda: engine.generate(prompt, params, plain=True))
+    return runs
+
+
+def _write(piece: str) -> None:
+    sys.stdout.write(piece)
+    sys.stdout.flush()
+
+
+def _document(runs: dict[str, "Timed"]) -> dict[str, Any]:
+    from specc.cli.timing import first_difference
+
+    main, *others = runs.values()
+    document = main.record()
+    for other in others:
+        difference = first_difference(main.generation.ids, other.generation.ids)
+        document |= {"plain": other.record(), "identical": difference is None, "first_difference": difference}
+    return document
+
+
+def _print_figures(runs: dict[str, "Timed"], params: "SamplingParams") -> None:
+    from specc.cli.timing import ROWS, first_difference
+
+    columns = [run.column() for run in runs.values()]
+    print_table(("", *runs), zip(ROWS, *columns, strict=True), stream=sys.stderr)
+    if len(runs) < 2:
+        return
+    ours, plain = (run.generation.ids for run in runs.values())
+    difference = first_difference(ours, plain)
+    if difference is None:
+        verdict = "yes"
+    elif params.greedy:
+        verdict = f"no, they differ from token {difference} on (`specc check` shows how close the two laws were there)"
+    else:
+        verdict = "no; sampled texts differ, their law is the same (`specc check` tests it)"
+    sys.stderr.write(f"tokens identical to plain decoding: {verdict}\n")

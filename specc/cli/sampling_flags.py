@@ -1,0 +1,43 @@
+"""The options of a request, as `specc run` takes them: SamplingParams' own names and defaults."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from specc_runtime import SamplingParams
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option("--max-new-tokens", type=int, default=256, show_default=True, help="Most tokens to generate."),
+    click.option("--min-new-tokens", type=int, default=0, help="Tokens before which the text may not end."),
+    click.option("--temperature", type=float, default=0.0, show_default=True, help="0 takes the likeliest token."),
+    click.option("--top-k", type=int, default=0, help="Sample from the K likeliest tokens.  [default: all]"),
+    click.option("--top-p", type=float, default=1.0, help="Sample from the likeliest tokens that hold P of the mass."),
+    click.option("--min-p", type=float, default=0.0, help="Drop tokens less than P times as likely as the likeliest."),
+    click.option("--repetition-penalty", type=float, default=1.0, help="Above 1 makes repeating less likely."),
+    click.option("--frequency-penalty", type=float, default=0.0, help="Taken off a logit for each earlier occurrence."),
+    click.option("--presence-penalty", type=float, default=0.0, help="Taken off a logit once its token has occurred."),
+    click.option("--stop", "stop_strings", multiple=True, metavar="TEXT", help="End before TEXT; may be given again."),
+    click.option("--ignore-eos", is_flag=True, help="Go on after an end-of-text token."),
+    click.option("--seed", type=int, help="Makes sampling repeatable.  [default: a new one each time]"),
+    click.option("--acceptance", type=click.Choice(["block", "token"]), default="block", help="How drafts are judged."),
+    click.option("--verify-every", type=int, metavar="N", default=0, help="Recompute the context every N tokens."),
+)
+
+
+def sampling_options(command: Decorated) -> Decorated:
+    """Add every sampling option to `command`, in the order they are listed."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def sampling_params(asked: Mapping[str, Any]) -> "SamplingParams":
+    """The request out of a command's parameters. Raises specc_runtime's OptionError for a value out of range."""
+    from specc_runtime import SamplingParams
+
+    return SamplingParams(**{field.name: asked[field.name] for field in fields(SamplingParams) if field.name in asked})

@@ -1,0 +1,45 @@
+"""`specc targets`: the machines programs can be compiled for."""
+
+import click
+
+from specc.cli.flags import debug_option, json_option
+from specc.cli.output import print_json, print_table
+from specc.targets import Target, known_targets, load_target
+
+_HEADERS = ("target", "machine", "arch", "GiB", "GB/s", "fp32", "16-bit", "8-bit", "backends")
+
+
+@click.command("targets", short_help="List the machines programs can be compiled for.")
+@json_option
+@debug_option
+def targets_command(as_json: bool) -> None:
+    """List the machines programs can be compiled for.
+
+    Memory, its bandwidth, dense peak rates in 10^12 operations a second (empty where the vendor states none), backends
+    with the default first. --json adds every dtype's rate and the source of every figure.
+    """
+    targets = [load_target(name) for name in known_targets()]
+    if as_json:
+        print_json([_record(target) for target in targets])
+    else:
+        print_table(_HEADERS, [_row(target) for target in targets], right=_HEADERS[3:-1])
+
+
+def _record(target: Target) -> dict[str, object]:
+    return {**vars(target), "tops": dict(target.tops), "sources": dict(target.sources)}
+
+
+def _row(target: Target) -> list[str]:
+    rates = [_peak(target, "fp32"), _peak(target, "bf16", "fp16"), _peak(target, "fp8", "int8")]
+    backends = sorted(target.backends, key=lambda name: name != target.default_backend)
+    memory = [_figure(target.memory_gib), _figure(target.bandwidth_gb_s)]
+    return [target.name, target.title, target.architecture, *memory, *rates, ", ".join(backends)]
+
+
+def _peak(target: Target, *dtypes: str) -> str:
+    """The best rate stated for any of `dtypes`."""
+    return _figure(max((target.tops[dtype] for dtype in dtypes if dtype in target.tops), default=None))
+
+
+def _figure(value: float | None) -> str:
+    return "" if value is None else f"{value:g}" if value < 1000 else f"{value:.0f}"

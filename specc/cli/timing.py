@@ -1,0 +1,67 @@
+"""One generation, timed, and what is told about it."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from specc_runtime.generation import Generation
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A finished generation. first_s: seconds to its first token. rest_s: from there to its last."""
+
+    generation: Generation
+    first_s: float
+    rest_s: float
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Tokens per second once the prompt is read: the first token is the prompt's."""
+        tokens = len(self.generation.ids) - 1
+        return tokens / self.rest_s if tokens > 0 and self.rest_s > 0 else 0.0
+
+    def record(self) -> dict[str, Any]:
+        """Everything a program may want to know, ready for JSON."""
+        generation = self.generation
+        return {
+            "text": generation.text,
+            "ids": list(generation.ids),
+            "finish_reason": generation.finish_reason,
+            "prompt_tokens": generation.prompt_tokens,
+            "seed": generation.seed,
+            "first_token_s": self.first_s,
+            "tokens_per_s": self.tokens_per_s,
+            "stats": generation.stats.as_dict(),
+        }
+
+    def column(self) -> list[str]:
+        """The same in short, one text a row of `ROWS`."""
+        stats = self.generation.stats
+        drafted = stats.spec_decode_num_draft_tokens
+        accepted = f"{stats.acceptance_rate:.1%} of {drafted}" if drafted else "nothing drafted"
+        tokens = f"{len(self.generation.ids)} ({self.generation.finish_reason})"
+        speed, first = f"{self.tokens_per_s:.1f}", f"{self.first_s:.2f} s"
+        return [tokens, speed, first, accepted, f"{stats.tokens_per_round:.2f}", str(stats.rounds)]
+
+
+ROWS = ("tokens", "tokens/s", "first token after", "accepted", "tokens per round", "rounds")
+
+
+def timed(start: Callable[[], Generation]) -> Timed:
+    """Run the generation that `start` makes to its end."""
+    begin = time.perf_counter()
+    generation = start()
+    next(generation, None)
+    first = time.perf_counter()
+    generation.finish()
+    return Timed(generation, first - begin, time.perf_counter() - first)
+
+
+def first_difference(one: list[int], other: list[int]) -> int | None:
+    """The first index at which two lists of ids differ, or None if they are equal."""
+    if one == other:
+        return None
+    pairs = zip(one, other, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
