@@ -7,7 +7,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from specc.core.inspection import tensor_of
+from specc.core.inspection import static_shape, tensor_of
 
 PART = "specc.part"  # metadata key: the row of the precision policy an initializer belongs to
 STORED_AS = "specc.stored_as"  # metadata key: the initializer whose first rows this one is, so that bytes are shared
@@ -33,6 +33,29 @@ def lazy_initializer(
 def initializer(name: str, part: str, array: Array) -> ir.Value:
     """An initializer that holds its values."""
     return _value(name, part, ir.Tensor(array, name=name))
+
+
+def derived(
+    source: ir.Value, suffix: str, part: str, dtype: np.dtype[Any], columns: int, read: Callable[[], Array]
+) -> ir.Value:
+    """An initializer made of `source` row by row: as many rows, `columns` columns, its name with a suffix.
+
+    The first rows of a table thus give the first rows of what is made of the table, and go on sharing its bytes.
+    """
+    value = lazy_initializer(f"{source.name}.{suffix}", part, (static_shape(source)[0], columns), dtype, read)
+    if STORED_AS in source.metadata_props:
+        value.metadata_props[STORED_AS] = f"{stored_name(source)}.{suffix}"
+    return value
+
+
+def first_rows(table: ir.Value, part: str, rows: int) -> ir.Value:
+    """The first rows of a table, over the table's own bytes."""
+    tensor, columns = tensor_of(table), static_shape(table)[1]
+    value = lazy_initializer(
+        f"{table.name}.first{rows}", part, (rows, columns), tensor.dtype.numpy(), lambda: tensor.numpy()[:rows]
+    )
+    value.metadata_props[STORED_AS] = stored_name(table)
+    return value
 
 
 def reshape(value: ir.Value, shape: Sequence[int]) -> ir.Value:

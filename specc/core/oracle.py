@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from onnx.reference import ReferenceEvaluator
 
 from specc.core.inspection import tensor_of
+from specc.core.structure import without_weights
 
 Array = NDArray[np.generic]
 
@@ -20,17 +21,15 @@ class Oracle:
     """
 
     def __init__(self, model: ir.Model, weights: Mapping[str, Array] | None = None) -> None:
-        model = model.clone()
-        given = dict(weights or {})
-        self._weights: dict[str, Array] = {}
-        for name, initializer in list(model.graph.initializers.items()):
-            self._weights[name] = given[name] if name in given else tensor_of(initializer).numpy()
-            del model.graph.initializers[name]
-            initializer.const_value = None
-            model.graph.inputs.append(initializer)
+        given = weights or {}
+        self._weights: dict[str, Array] = {
+            name: given[name] if name in given else tensor_of(initializer).numpy()
+            for name, initializer in model.graph.initializers.items()
+        }
         self._outputs = [str(v.name) for v in model.graph.outputs]
-        _callees_first(model)
-        self._evaluator = ReferenceEvaluator(ir.to_proto(model))
+        structure = without_weights(model)
+        _callees_first(structure)
+        self._evaluator = ReferenceEvaluator(ir.to_proto(structure))
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs by name."""

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+TOPOLOGY = "specc.topology"  # metadata key of a baked visibility block: CHAIN or TREE
+CHAIN, TREE = "chain", "tree"
+
 
 @dataclass(frozen=True)
 class Topology:

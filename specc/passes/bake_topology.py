@@ -4,7 +4,7 @@ import numpy as np
 import onnx_ir as ir
 
 from specc.core.building import Body
-from specc.core.topology import Topology
+from specc.core.topology import CHAIN, TOPOLOGY, TREE, Topology
 
 
 def bake_topology(model: ir.Model, topology: Topology | None) -> ir.Model:
@@ -19,17 +19,20 @@ def bake_topology(model: ir.Model, topology: Topology | None) -> ir.Model:
     if topology is None:
         depths, block = _open_chain(body, inputs["tokens"])
     else:
-        width = inputs["tokens"].shape[1]
-        if width != topology.width:
-            raise ValueError(f"topology of {topology.width} rows for a graph fed {width} tokens")
-        depths = body.constant(topology.depths())
-        block = body.constant(topology.block(), np.bool_)
+        depths, block = _fixed(body, inputs["tokens"], topology)
+    block.metadata_props[TOPOLOGY] = CHAIN if topology is None or topology.is_chain else TREE
     for name, constant in (("depths", depths), ("block", block)):
         inputs[name].replace_all_uses_with(constant)
         graph.inputs.remove(inputs[name])
-    first = next(iter(graph), None)
-    graph.insert_before(first, body.nodes)
+    graph.insert_before(graph[0], body.nodes)
     return model
+
+
+def _fixed(body: Body, tokens: ir.Value, topology: Topology) -> tuple[ir.Value, ir.Value]:
+    fed = None if tokens.shape is None else tokens.shape[1]
+    if fed != topology.width:
+        raise ValueError(f"topology of {topology.width} rows for a graph fed {fed} tokens")
+    return body.constant(topology.depths()), body.constant(topology.block(), np.bool_)
 
 
 def _open_chain(body: Body, tokens: ir.Value) -> tuple[ir.Value, ir.Value]:
