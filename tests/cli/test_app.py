@@ -1,0 +1,78 @@
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import specc as package
+
+COMMANDS = ("compile", "run", "inspect", "check", "targets")
+HEAVY = ("numpy", "onnx", "onnx_ir", "onnxruntime", "rich", "jinja2", "tokenizers", "gguf", "huggingface_hub")
+
+
+def process(*arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "specc.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
+
+
+def test_help_lists_the_commands() -> None:
+    result = process("--help")
+    assert result.returncode == 0
+    assert all(f"\n  {command} " in result.stdout for command in COMMANDS)
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = f"import sys, specc.cli; print([name for name in {HEAVY!r} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_help_starts_quickly() -> None:
+    def seconds() -> float:
+        start = time.perf_counter()
+        process("--help")
+        return time.perf_counter() - start
+
+    assert min(seconds() for _ in range(3)) < 0.4
+
+
+def test_version() -> None:
+    assert process("--version").stdout == f"specc {package.__version__}\n"
+
+
+def test_no_arguments_show_the_help() -> None:
+    result = process()
+    assert result.returncode == 2
+    assert "Usage: specc [OPTIONS] COMMAND" in result.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_json_and_debug(specc: Callable[..., Any], command: str) -> None:
+    outcome = specc(command, "--help")
+    assert outcome.code == 0
+    assert "--json" in outcome.out
+    assert "--debug" in outcome.out
+
+
+@pytest.mark.parametrize("arguments", [("nope",), ("targets", "--nope"), ("compile",), ("inspect", "a", "b")])
+def test_misuse_is_one_line_and_exits_with_2(arguments: tuple[str, ...]) -> None:
+    result = process(*arguments)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("specc: error: ")
+    assert result.stderr.count("\n") == 1
+    assert "--help`)" in result.stderr
+
+
+def test_closed_pipe_is_silent() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as pipe:
+        result = subprocess.run(
+            [sys.executable, "-m", "specc.cli", "targets"], stdout=pipe, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert result.returncode == 1
+    assert result.stderr == ""

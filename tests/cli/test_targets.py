@@ -1,0 +1,23 @@
+import json
+from collections.abc import Callable
+from typing import Any
+
+from specc.targets import known_targets, load_target
+
+
+def test_table_names_every_target(specc: Callable[..., Any]) -> None:
+    outcome = specc("targets")
+    assert outcome.code == 0
+    lines = [line.split() for line in outcome.out.splitlines() if line.strip()]
+    assert {line[0] for line in lines[2:]} == set(known_targets())
+    assert "\x1b" not in outcome.out
+
+
+def test_json_holds_every_figure_and_source(specc: Callable[..., Any]) -> None:
+    records = {record["name"]: record for record in json.loads(specc("targets", "--json").out)}
+    h100 = load_target("h100")
+    assert set(records) == set(known_targets())
+    assert records["h100"]["tops"] == dict(h100.tops)
+    assert records["h100"]["sources"] == dict(h100.sources)
+    assert records["h100"]["memory_gib"] == 80
+    assert records["cpu"]["memory_gib"] is None
