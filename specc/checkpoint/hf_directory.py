@@ -25,6 +25,7 @@ def open_hf_directory(directory: Path, source: str) -> Checkpoint:
     """
     config = read_json_object(directory / "config.json", _config_fix(directory))
     files, tensors = _read_weights(directory)
+    tokenizer = read_tokenizer(directory, config)
     provenance = {
         "format": "safetensors",
         "licence": read_licence(directory),
@@ -36,7 +37,7 @@ def open_hf_directory(directory: Path, source: str) -> Checkpoint:
         path=str(directory),
         config=config,
         weights=Weights(tensors),
-        tokenizer=read_tokenizer(directory, config),
+        tokenizer=tokenizer,
         provenance=provenance,
     )
 
@@ -69,9 +70,9 @@ def _read_index(path: Path) -> dict[str, str]:
     if not isinstance(weight_map, dict) or not weight_map:
         raise CheckpointError(f"{path}: has no weight_map of tensor names to files; {_AGAIN}")
     for tensor, shard in weight_map.items():
-        if not isinstance(shard, str) or Path(shard).name != shard or "\\" in shard or "\0" in shard:
+        if not _is_file_name(shard):
             raise CheckpointError(
-                f"{path}: tensor {tensor!r} is in {shard!r:.80}, not a file beside the index; {_AGAIN}"
+                f"{path}: puts tensor {tensor!r} in {shard!r:.80}, which is no name of a file beside it; {_AGAIN}"
             )
         if not (path.parent / shard).exists():
             raise CheckpointError(

@@ -15,7 +15,7 @@ def locate_in_package(reference: str) -> Path:
     """
     package, _, file = reference.removeprefix(SCHEME).partition("/")
     folders = _package_folders(reference, package)
-    if file and ".." not in Path(file).parts:
+    if file and not Path(file).is_absolute() and ".." not in Path(file).parts:
         for path in (folder / file for folder in folders):
             if path.is_file():
                 return path

@@ -63,6 +63,52 @@ def tiny_tokenizer_json(vocab_size: int, special_tokens: Sequence[str] = ()) -> 
     return tokenizer.to_str()
 
 
+def decoder_config(**changes: Any) -> dict[str, Any]:
+    """config.json of a tiny llama; `changes` replace or add fields."""
+    return {
+        "model_type": "llama",
+        "architectures": ["LlamaForCausalLM"],
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "vocab_size": 300,
+        "max_position_embeddings": 128,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 10000.0,
+        "hidden_act": "silu",
+        "tie_word_embeddings": False,
+    } | changes
+
+
+def decoder_weights(config: Mapping[str, Any], seed: int = 0) -> dict[str, np.ndarray]:
+    """Random float32 weights for a `decoder_config`: biases as qwen2 or `attention_bias` has them, qwen3's qk norms."""
+    hidden, inner, head = config["hidden_size"], config["intermediate_size"], config["head_dim"]
+    q, kv = config["num_attention_heads"] * head, config["num_key_value_heads"] * head
+    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (config["vocab_size"], hidden)}
+    for layer in range(config["num_hidden_layers"]):
+        at = f"model.layers.{layer}"
+        shapes |= {f"{at}.input_layernorm.weight": (hidden,), f"{at}.post_attention_layernorm.weight": (hidden,)}
+        shapes |= {f"{at}.self_attn.q_proj.weight": (q, hidden), f"{at}.self_attn.o_proj.weight": (hidden, q)}
+        shapes |= {f"{at}.self_attn.{part}_proj.weight": (kv, hidden) for part in "kv"}
+        shapes |= {f"{at}.mlp.{part}_proj.weight": (inner, hidden) for part in ("gate", "up")}
+        shapes |= {f"{at}.mlp.down_proj.weight": (hidden, inner)}
+        if config["model_type"] == "qwen2" or config.get("attention_bias"):
+            shapes |= {f"{at}.self_attn.q_proj.bias": (q,)}
+            shapes |= {f"{at}.self_attn.{part}_proj.bias": (kv,) for part in "kv"}
+        if config.get("attention_bias"):
+            shapes |= {f"{at}.self_attn.o_proj.bias": (hidden,)}
+        if config["model_type"] == "qwen3":
+            shapes |= {f"{at}.self_attn.{part}_norm.weight": (head,) for part in "qk"}
+    shapes |= {"model.norm.weight": (hidden,)}
+    if not config["tie_word_embeddings"]:
+        shapes |= {"lm_head.weight": (config["vocab_size"], hidden)}
+    rng = np.random.default_rng(seed)
+    return {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+
+
 def _write_weights(path: Path, weights: Mapping[str, np.ndarray], shards: int) -> None:
     if shards == 1:
         save_file(dict(weights), path / "model.safetensors", metadata={"format": "pt"})
