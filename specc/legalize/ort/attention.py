@@ -16,18 +16,18 @@ MIN_ROWS = 2  # GroupQueryAttention takes another path for one row, whose sums d
 @rewrites(ATTENTION, on="ort")
 def attention(node: ir.Node, body: Body) -> Sequence[ir.Value]:
     """Packed q, k, v, the rotation inside the op."""
-    qkv, past_key, past_value, position, _, _, cos, sin = node.inputs
-    rows = _Rows(body, qkv, position)
+    qkv, past_key, past_value, position, position_ids, _, cos, sin = node.inputs
+    rows = _Rows(body, position_ids, position)
     return _grouped(node, body, rows, [rows.padded(qkv), None, None], past_key, past_value, cos, sin)
 
 
 @rewrites(ATTENTION_QK_NORM, on="ort")
 def attention_qk_norm(node: ir.Node, body: Body) -> Sequence[ir.Value]:
     """q, k, v apart, normed head by head before the op rotates them."""
-    qkv, past_key, past_value, position, _, _, cos, sin, query_norm, key_norm = node.inputs
+    qkv, past_key, past_value, position, position_ids, _, cos, sin, query_norm, key_norm = node.inputs
     heads, kv_heads, head_dim = (node.attributes[n].as_int() for n in ("heads", "kv_heads", "head_dim"))
     epsilon = node.attributes["epsilon"].as_float()
-    rows = _Rows(body, qkv, position)
+    rows = _Rows(body, position_ids, position)
     sizes = body.constant([heads * head_dim, kv_heads * head_dim, kv_heads * head_dim])
     q, k, v = body.ops("Split", rows.padded(qkv), sizes, outputs=3, axis=-1)
 
@@ -40,11 +40,14 @@ def attention_qk_norm(node: ir.Node, body: Body) -> Sequence[ir.Value]:
 
 
 class _Rows:
-    """At least two rows for the op whatever is fed: the last one repeated, its cache row overwritten by the next call."""
+    """At least two rows for the op whatever is fed: the last one repeated, its cache row overwritten by the next call.
 
-    def __init__(self, body: Body, qkv: ir.Value, position: ir.Value) -> None:
+    All of it hangs on values that every layer shares, so that the layers' copies fall together.
+    """
+
+    def __init__(self, body: Body, position_ids: ir.Value, position: ir.Value) -> None:
         self._body = body
-        self._width = body.op("Shape", qkv, start=1, end=2)
+        self._width = body.op("Shape", position_ids, start=1, end=2)
         self._fed = body.op("Max", self._width, body.constant([MIN_ROWS]))
         last = body.op("Sub", self._width, body.constant([1]))
         count = body.op("Squeeze", self._fed, body.constant([0]))
