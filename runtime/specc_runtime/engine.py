@@ -32,11 +32,11 @@ class Engine:
     """A bundle that is ready to generate: one text at a time, on one thread at a time.
 
     Caches stay from request to request, so a prompt that starts like the text before it is prefilled only from where
-    it differs.
+    it differs. bundle: what was loaded.
     """
 
     def __init__(self, bundle: Bundle, programs: Programs) -> None:
-        self._bundle = bundle
+        self.bundle = bundle
         self._models = Models(bundle, programs)
         self._lock = threading.Lock()
 
@@ -59,7 +59,7 @@ class Engine:
     @property
     def manifest(self) -> Manifest:
         """What the bundle says about itself."""
-        return self._bundle.manifest
+        return self.bundle.manifest
 
     @cached_property
     def codec(self) -> TextCodec:
@@ -67,7 +67,7 @@ class Engine:
         info = self.manifest.tokenizer
         if info is None:
             raise TokenizerError("this bundle has no tokenizer: use ids, or compile from a checkpoint that has one")
-        return TextCodec(self._bundle.path(info.file), info)
+        return TextCodec(self.bundle.path(info.file), info)
 
     def generate(
         self,

@@ -1,9 +1,9 @@
 from pathlib import Path
 
 import pytest
+
 from specc_runtime.bundle import open_bundle
 from specc_runtime.errors import BundleError, IntegrityError, ManifestError
-
 from tests.support.manifests import small_manifest, write_bundle
 
 

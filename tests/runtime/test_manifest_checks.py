@@ -1,11 +1,11 @@
 from dataclasses import replace
 
 import pytest
+
 from specc_runtime.errors import ManifestError
 from specc_runtime.manifest import DrafterInfo, FileEntry, Manifest, StateSpec, Topology
 from specc_runtime.manifest_checks import check_bundle_path, check_manifest
 from specc_runtime.manifest_writing import manifest_json
-
 from tests.support.manifests import small_manifest, with_program
 
 SMALL = small_manifest()

@@ -4,11 +4,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from specc_runtime.errors import ManifestError
 from specc_runtime.manifest import Manifest
 from specc_runtime.manifest_reading import MAX_MANIFEST_BYTES, parse_manifest
 from specc_runtime.manifest_writing import manifest_json
-
 from tests.support.manifests import small_manifest
 
 GOOD = manifest_json(small_manifest())
