@@ -60,7 +60,14 @@ def test_every_option_arrives(asked: list[CompileOptions], specc: Callable[..., 
 
 def test_report_has_parts_programs_and_size(asked: list[CompileOptions], specc: Callable[..., Any]) -> None:
     outcome = specc("compile", "m", "--draft", "ngram", "-o", "b")
-    for text in ("precision: reference", "mlp", "float32", "verify", "programs/drafter.onnx", "wrote b: 12 bytes in 1.5 s"):
+    for text in (
+        "precision: reference",
+        "mlp",
+        "float32",
+        "verify",
+        "programs/drafter.onnx",
+        "wrote b: 12 bytes in 1.5 s",
+    ):
         assert text in outcome.out
     assert "specc: warning: head is a copy" in outcome.err
     assert "reading weights: took" in outcome.err

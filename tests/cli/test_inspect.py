@@ -10,7 +10,15 @@ from tests.support.manifests import small_manifest, write_bundle
 def test_tables_show_programs_shapes_bytes_and_precision(specc: Callable[..., Any], tmp_path: Path) -> None:
     outcome = specc("inspect", write_bundle(tmp_path))
     assert outcome.code == 0
-    for text in ("verify", "[1, S]", "[1, R, 8]", "programs/verifier.onnx", "precision: reference", "3 bytes", "kl 0.25"):
+    for text in (
+        "verify",
+        "[1, S]",
+        "[1, R, 8]",
+        "programs/verifier.onnx",
+        "precision: reference",
+        "3 bytes",
+        "kl 0.25",
+    ):
         assert text in outcome.out
 
 
