@@ -5,8 +5,8 @@ from specc.legalize.ort import attention, linear, norm
 __all__ = ["OPS", "attention", "linear", "norm"]
 
 _STANDARD = """Add And Cast CastLike Clip Concat Constant CumSum Div Equal Expand Gather Greater GreaterOrEqual Less
-LessOrEqual Max Min Mul Not Or Range ReduceMax ReduceSum Reshape Shape Sigmoid Slice Softmax Split Squeeze Sub
-Transpose Unsqueeze Where ArgMax Exp""".split()
+LessOrEqual Max Min Mul Not Or Range ReduceMax ReduceSum Reshape RotaryEmbedding Shape Sigmoid Slice Softmax Split
+Squeeze Sub Transpose Unsqueeze Where ArgMax Exp""".split()
 _CONTRIB = "FusedMatMul GroupQueryAttention MatMulNBits SkipSimplifiedLayerNormalization".split()
 
 OPS = frozenset(

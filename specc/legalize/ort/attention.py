@@ -6,46 +6,122 @@ import numpy as np
 import onnx_ir as ir
 
 from specc.core.building import Body
-from specc.core.functions.attention import ATTENTION, ATTENTION_QK_NORM
+from specc.core.functions.attention import ATTENTION, ATTENTION_QK_NORM, VISIBILITY
+from specc.core.inspection import inputs_of, static_shape
+from specc.core.topology import CHAIN, TOPOLOGY
+from specc.errors import LegalizeError
 from specc.legalize.rewriting import rewrites
 
 MICROSOFT = "com.microsoft"
+ROTATED_HEAD_MULTIPLE = 16  # head sizes whose rotation GroupQueryAttention does itself
 MIN_ROWS = 2  # GroupQueryAttention takes another path for one row, whose sums differ in the last bits
+
+
+@rewrites(VISIBILITY, on="ort")
+def visibility(node: ir.Node, body: Body) -> None:
+    """Left alone, to go once nothing reads it: GroupQueryAttention takes no mask and sees what a chain sees."""
+    block = inputs_of(node)[1]
+    if block.metadata_props.get(TOPOLOGY) != CHAIN:
+        raise LegalizeError(
+            f"ort: GroupQueryAttention serves chains only, and '{block.name}' is not a baked chain; "
+            "add a form with attention_bias to specc/legalize/ort/attention.py"
+        )
 
 
 @rewrites(ATTENTION, on="ort")
 def attention(node: ir.Node, body: Body) -> Sequence[ir.Value]:
-    """Packed q, k, v, the rotation inside the op."""
-    qkv, past_key, past_value, position, position_ids, _, cos, sin = node.inputs
-    rows = _Rows(body, position_ids, position)
-    return _grouped(node, body, rows, [rows.padded(qkv), None, None], past_key, past_value, cos, sin)
+    """Packed q, k, v, the rotation inside the op where the op has it for this head size."""
+    call = _Call(node, body)
+    if call.rotates_inside:
+        return call.grouped([call.rows.padded(call.qkv), None, None])
+    return call.grouped(call.rotated(call.split()))
 
 
 @rewrites(ATTENTION_QK_NORM, on="ort")
 def attention_qk_norm(node: ir.Node, body: Body) -> Sequence[ir.Value]:
-    """q, k, v apart, normed head by head before the op rotates them."""
-    qkv, past_key, past_value, position, position_ids, _, cos, sin, query_norm, key_norm = node.inputs
-    heads, kv_heads, head_dim = (node.attributes[n].as_int() for n in ("heads", "kv_heads", "head_dim"))
-    epsilon = node.attributes["epsilon"].as_float()
-    rows = _Rows(body, position_ids, position)
-    sizes = body.constant([heads * head_dim, kv_heads * head_dim, kv_heads * head_dim])
-    q, k, v = body.ops("Split", rows.padded(qkv), sizes, outputs=3, axis=-1)
+    """q, k, v apart, q and k normed head by head before they are rotated."""
+    call = _Call(node, body)
+    q, k, v = call.split()
+    query_norm, key_norm = inputs_of(node)[-2:]
+    normed = [call.normed(q, query_norm), call.normed(k, key_norm), v]
+    return call.grouped(normed if call.rotates_inside else call.rotated(normed))
 
-    def normed(flat: ir.Value, weight: ir.Value) -> ir.Value:
-        split = body.op("Reshape", flat, body.constant([0, 0, -1, head_dim]))
-        scaled = body.op("SimplifiedLayerNormalization", split, weight, axis=-1, epsilon=epsilon)
+
+class _Call:
+    """One call of a core attention function and what GroupQueryAttention makes of it."""
+
+    def __init__(self, node: ir.Node, body: Body) -> None:
+        self._node, self._body = node, body
+        values = inputs_of(node)
+        self.qkv, self._past_key, self._past_value, position, self._position_ids, _, self._cos, self._sin = values[:8]
+        self.rows = _Rows(body, self._position_ids, position)
+        self._heads, self._kv_heads, self._head_dim = (
+            node.attributes[name].as_int() for name in ("heads", "kv_heads", "head_dim")
+        )
+
+    @property
+    def rotates_inside(self) -> bool:
+        return self._head_dim % ROTATED_HEAD_MULTIPLE == 0
+
+    def split(self) -> list[ir.Value]:
+        """Flat q, k and v `[B, rows, heads * head_dim]`."""
+        counts = [self._heads, self._kv_heads, self._kv_heads]
+        sizes = self._body.constant([count * self._head_dim for count in counts])
+        return list(self._body.ops("Split", self.rows.padded(self.qkv), sizes, outputs=3, axis=-1))
+
+    def normed(self, flat: ir.Value, weight: ir.Value) -> ir.Value:
+        """RMS norm over each head."""
+        body, epsilon = self._body, self._node.attributes["epsilon"].as_float()
+        heads = body.op("Reshape", flat, body.constant([0, 0, -1, self._head_dim]))
+        scaled = body.op("SimplifiedLayerNormalization", heads, weight, axis=-1, epsilon=epsilon)
         return body.op("Reshape", scaled, body.constant([0, 0, -1]))
 
-    return _grouped(node, body, rows, [normed(q, query_norm), normed(k, key_norm), v], past_key, past_value, cos, sin)
+    def rotated(self, qkv: Sequence[ir.Value]) -> list[ir.Value]:
+        """The same, with q and k rotated outside the op."""
+        q, k, v = qkv
+        positions = self.rows.padded(self._position_ids)
+        q, k = (
+            self._body.op("RotaryEmbedding", x, self._cos, self._sin, positions, num_heads=heads)
+            for x, heads in ((q, self._heads), (k, self._kv_heads))
+        )
+        return [q, k, v]
+
+    def grouped(self, qkv: Sequence[ir.Value | None]) -> Sequence[ir.Value]:
+        """The op on padded q, k, v: y, key, value."""
+        body, dtype = self._body, self._past_key.dtype or ir.DataType.FLOAT
+        narrow = dtype != ir.DataType.FLOAT
+        read = [*qkv, self._cos, self._sin] if self.rotates_inside else [*qkv, None, None]
+        if narrow:
+            read = [x if x is None else body.op("Cast", x, to=dtype) for x in read]
+        y, key, value = body.ops(
+            "GroupQueryAttention",
+            *read[:3], self._past_key, self._past_value, self.rows.last, self.rows.total, *read[3:],
+            outputs=3,
+            domain=MICROSOFT,
+            num_heads=self._heads,
+            kv_num_heads=self._kv_heads,
+            scale=self._node.attributes["scale"].as_float(),
+            do_rotary=int(self.rotates_inside),
+        )  # fmt: skip
+        for present, past in ((key, self._past_key), (value, self._past_value)):
+            present.shape, present.type = past.shape, past.type
+        if narrow:
+            y = body.op("Cast", y, to=ir.DataType.FLOAT)
+        return [self.rows.cut(y), key, value]
 
 
 class _Rows:
-    """At least two rows for the op whatever is fed: the last one repeated, its cache row overwritten by the next call.
+    """At least two rows for the op: a single one is fed twice, and its spare cache row overwritten by the next call.
 
     All of it hangs on values that every layer shares, so that the layers' copies fall together.
     """
 
     def __init__(self, body: Body, position_ids: ir.Value, position: ir.Value) -> None:
+        if position.shape is not None and static_shape(position) != (1,):
+            raise LegalizeError(
+                f"ort: GroupQueryAttention takes one sequence at a time, and the batch is {position.shape}; "
+                "add a form with one call per row to specc/legalize/ort/attention.py"
+            )
         self._body = body
         self._width = body.op("Shape", position_ids, start=1, end=2)
         self._fed = body.op("Max", self._width, body.constant([MIN_ROWS]))
@@ -60,33 +136,3 @@ class _Rows:
 
     def cut(self, y: ir.Value) -> ir.Value:
         return self._body.op("Slice", y, self._body.constant([0]), self._width, self._body.constant([1]))
-
-
-def _grouped(
-    node: ir.Node,
-    body: Body,
-    rows: _Rows,
-    qkv: list[ir.Value | None],
-    past_key: ir.Value | None,
-    past_value: ir.Value | None,
-    cos: ir.Value | None,
-    sin: ir.Value | None,
-) -> Sequence[ir.Value]:
-    dtype = past_key.dtype if past_key is not None else None
-    narrow = dtype not in (None, ir.DataType.FLOAT)
-    if narrow:
-        qkv = [x if x is None else body.op("Cast", x, to=dtype) for x in qkv]
-        cos, sin = body.op("Cast", cos, to=dtype), body.op("Cast", sin, to=dtype)
-    y, key, value = body.ops(
-        "GroupQueryAttention",
-        *qkv, past_key, past_value, rows.last, rows.total, cos, sin,
-        outputs=3,
-        domain=MICROSOFT,
-        num_heads=node.attributes["heads"].as_int(),
-        kv_num_heads=node.attributes["kv_heads"].as_int(),
-        scale=node.attributes["scale"].as_float(),
-        do_rotary=1,
-    )  # fmt: skip
-    if narrow:
-        y = body.op("Cast", y, to=ir.DataType.FLOAT)
-    return [rows.cut(y), key, value]

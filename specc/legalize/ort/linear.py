@@ -1,5 +1,6 @@
 """Linear layers on ONNX Runtime: the weight stays in `[out, in]` layout, so core graph and program share its bytes."""
 
+import math
 from collections.abc import Sequence
 
 import onnx_ir as ir
@@ -7,6 +8,7 @@ import onnx_ir as ir
 from specc.core.building import Body
 from specc.core.functions.linear import LINEAR, LINEAR_Q8
 from specc.core.initializers import reshape
+from specc.core.inspection import inputs_of, static_shape
 from specc.legalize.rewriting import rewrites
 
 MICROSOFT = "com.microsoft"
@@ -16,7 +18,7 @@ INT8_ACTIVATIONS = 4  # accuracy_level: activations quantised per row and block,
 @rewrites(LINEAR, on="ort")
 def linear(node: ir.Node, body: Body) -> Sequence[ir.Value]:
     """MatMul with a transposed right side, which is prepacked at load."""
-    x, weight = node.inputs
+    x, weight = inputs_of(node)
     if weight.dtype != ir.DataType.FLOAT:
         weight = body.op("Cast", weight, to=ir.DataType.FLOAT)
     return [body.op("FusedMatMul", x, weight, domain=MICROSOFT, transB=1)]
@@ -24,10 +26,11 @@ def linear(node: ir.Node, body: Body) -> Sequence[ir.Value]:
 
 @rewrites(LINEAR_Q8, on="ort")
 def linear_q8(node: ir.Node, body: Body) -> Sequence[ir.Value]:
-    """MatMulNBits: the same codes seen as `[N, K / block, block]`."""
-    x, codes, scale = node.inputs
+    """MatMulNBits: the same codes seen as `[N, K / block, block]`, which another call may have done already."""
+    x, codes, scale = inputs_of(node)
     block = node.attributes["block_size"].as_int()
-    outputs, inputs = codes.shape
+    outputs, *inner = static_shape(codes)
+    inputs = math.prod(inner)
     blocked = reshape(codes, (outputs, inputs // block, block))
     return [
         body.op(
