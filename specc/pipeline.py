@@ -156,7 +156,7 @@ def _drafter_records(
         records[drafter.key] = DrafterInfo(
             kind="model",
             model=drafter.source.info(drafter.context),
-            head_rows=core.head_rows,
+            head_rows=core.head_rows if file else None,
             head_ids=file,
             shares=shared_parts(verifier, core),
             source=drafter.name,

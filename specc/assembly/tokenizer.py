@@ -5,7 +5,6 @@ from specc.bundle.staging import Staging
 from specc_runtime.manifest import TokenizerInfo
 
 TOKENIZER_FILE = "tokenizer.json"
-CHAT_TEMPLATE_FILE = "chat_template.jinja"
 
 
 def stage_tokenizer(verifier: ModelSource, staging: Staging) -> TokenizerInfo | None:
@@ -14,8 +13,6 @@ def stage_tokenizer(verifier: ModelSource, staging: Staging) -> TokenizerInfo | 
     if files is None:
         return None
     staging.add_file(TOKENIZER_FILE, files.json)
-    if files.chat_template is not None:
-        staging.add_file(CHAT_TEMPLATE_FILE, files.chat_template)
     return TokenizerInfo(
         file=TOKENIZER_FILE,
         token_count=verifier.vocabulary.count,
@@ -23,5 +20,5 @@ def stage_tokenizer(verifier: ModelSource, staging: Staging) -> TokenizerInfo | 
         eos_ids=files.eos_ids,
         pad_id=files.pad_id,
         add_bos=files.add_bos,
-        chat_template=CHAT_TEMPLATE_FILE if files.chat_template is not None else None,
+        chat_template=files.chat_template,
     )
