@@ -69,7 +69,9 @@ class Job:
         return min(self.params.max_new_tokens - self.history.generated, self.context - len(self.history))
 
     def uniforms(self, gamma: int) -> RoundUniforms:
-        """The uniforms of the round that starts now."""
+        """The uniforms of the round that starts now; zeros for a greedy request, which draws nothing."""
+        if self.params.greedy:
+            return RoundUniforms(np.zeros(gamma), np.zeros(gamma + 1))
         return round_uniforms(self.seed, self.sample, len(self.history), gamma)
 
 
