@@ -28,10 +28,11 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class StateSpec:
-    """One buffer a program updates in place: input `name` and output `output` are bound to the same memory.
+    """One buffer a program updates in place: input `name`, output `output` and those in `also` are bound to its memory.
 
     owner: "verifier" or a key of Manifest.drafters: programs with the same owner and role share the buffer.
     role: what it holds ("layers.3.key", "layers.3.value", "features", "feature_count").
+    also: outputs that hold it between the steps of a program that updates it more than once (a round's draft steps).
     """
 
     name: str
@@ -40,6 +41,7 @@ class StateSpec:
     role: str
     dtype: str
     shape: tuple[int, ...]
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

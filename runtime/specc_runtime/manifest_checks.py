@@ -121,7 +121,8 @@ def _check_program(place: str, program: Program, manifest: Manifest) -> None:
         for position, tensor in enumerate(getattr(program, table)):
             _check_tensor(f"{place}.{table}[{position}]", tensor.dtype, tensor.shape)
     _check_unique(f"{place}.inputs", [t.name for t in program.inputs] + [s.name for s in program.state])
-    _check_unique(f"{place}.outputs", [t.name for t in program.outputs] + [s.output for s in program.state])
+    state_outputs = [name for state in program.state for name in (state.output, *state.also)]
+    _check_unique(f"{place}.outputs", [t.name for t in program.outputs] + state_outputs)
 
 
 def _check_tensor(place: str, dtype: str, shape: Iterable[int | str]) -> None:

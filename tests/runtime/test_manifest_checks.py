@@ -43,6 +43,7 @@ def test_the_small_manifest_holds_together() -> None:
         (with_program(state=(replace(STATE, shape=(1, 1, 30, 4)),)), r"programs\[1\].state\[0\]: .* elsewhere"),
         (with_program(state=(replace(STATE, dtype="float33"),)), "float33"),
         (with_program(state=(replace(STATE, name="tokens"),)), r"programs\[0\].inputs: 'tokens' is used twice"),
+        (with_program(state=(replace(STATE, also=("logits",)),)), r"programs\[0\].outputs: 'logits' is used twice"),
         (with_program(kind="draft"), r"programs\[0\].drafter: missing"),
     ],
 )

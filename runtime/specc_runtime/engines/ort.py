@@ -114,7 +114,7 @@ class _Session:
     def __init__(self, bundle: Bundle, program: Program, threads: int, caches: _Caches) -> None:
         self.program = program
         self._file = bundle.path(program.file)
-        self._caches = [(state.name, state.output, caches[state]) for state in program.state]
+        self._caches = [(state.name, (state.output, *state.also), caches[state]) for state in program.state]
         self._session = _create_session(self._file, bundle.root, threads)
 
     def bind(self, arrays_in: dict[str, NDArray[Any]], arrays_out: dict[str, NDArray[Any]]) -> IOBinding:
@@ -124,9 +124,10 @@ class _Session:
             binding.bind_ortvalue_input(name, OrtValue.ortvalue_from_numpy(array))
         for name, array in arrays_out.items():
             binding.bind_ortvalue_output(name, OrtValue.ortvalue_from_numpy(array))
-        for name, output, cache in self._caches:
+        for name, outputs, cache in self._caches:
             binding.bind_ortvalue_input(name, cache)
-            binding.bind_ortvalue_output(output, cache)
+            for output in outputs:
+                binding.bind_ortvalue_output(output, cache)
         return binding
 
     def run(self, binding: IOBinding) -> None:
