@@ -10,8 +10,10 @@ import numpy as np
 import onnx_ir as ir
 
 from specc.core.building import Body, function, value
-from specc.core.functions.thresholds import threshold_functions, top_k_threshold, top_p_threshold
+from specc.core.functions.thresholds import per_row, threshold_functions, top_k_threshold, top_p_threshold
 
+LOGITS_TO_SAMPLE = "logits_to_sample"
+CHOSEN_LAW = "chosen_law"
 BLOCK = 256  # tokens summed before the sums are
 
 
@@ -28,19 +30,43 @@ def warp() -> ir.Function:
     ]
     one, last = body.constant([1], np.float32), body.constant([-1])
     greedy = body.op("LessOrEqual", temperature, body.constant([0], np.float32))
-    divisor = _per_row(body, body.op("Where", greedy, one, temperature))
-    shifted = body.op("Sub", logits, body.op("ReduceMax", logits, last))
+    (used,) = body.call(logits_to_sample(), logits, greedy)
+    shifted = body.op("Sub", used, body.op("ReduceMax", used, last))
+    divisor = per_row(body, body.op("Where", greedy, one, temperature))
     weights = body.op("Exp", body.op("Div", shifted, divisor))  # the likeliest token's is 1
-    (kth,) = body.call(top_k_threshold(), logits, body.op("Where", greedy, body.constant([0]), top_k))
-    weights = _kept(body, weights, body.op("GreaterOrEqual", logits, kth))
+    (kth,) = body.call(top_k_threshold(), used, body.op("Where", greedy, body.constant([0]), top_k))
+    weights = _kept(body, weights, body.op("GreaterOrEqual", used, kth))
     (nucleus,) = body.call(top_p_threshold(), weights, body.op("Where", greedy, one, top_p))
-    floor = body.op("Min", body.op("Max", nucleus, _per_row(body, min_p)), one)
+    floor = body.op("Min", body.op("Max", nucleus, per_row(body, min_p)), one)
     weights = _kept(body, weights, body.op("GreaterOrEqual", weights, floor))
-    law = body.op("Div", weights, body.op("ReduceSum", weights, last))
+    sampled = body.op("Div", weights, body.op("ReduceSum", weights, last))
+    (law,) = body.call(chosen_law(), sampled, logits, greedy)
+    return function("warp", inputs, {"law": law}, body)
+
+
+@cache
+def logits_to_sample() -> ir.Function:
+    """`logits_to_sample(logits f32[B, R, V], greedy bool[B]) -> used f32[B, R, V]`: all of them.
+
+    For a backend to lower: where every sequence is greedy, any part will do, since `chosen_law` drops what comes of it.
+    """
+    body = Body()
+    logits, greedy = value("logits"), value("greedy")
+    return function(LOGITS_TO_SAMPLE, [logits, greedy], {"used": body.op("Identity", logits)}, body)
+
+
+@cache
+def chosen_law() -> ir.Function:
+    """`chosen_law(sampled f32[B, R, V], logits f32[B, R, V], greedy bool[B]) -> law f32[B, R, V]`.
+
+    The one-hot law of the likeliest token, the first among equals, for greedy sequences; `sampled` for the others.
+    """
+    body = Body()
+    sampled, logits, greedy = inputs = [value(name) for name in ("sampled", "logits", "greedy")]
     likeliest = body.op("ArgMax", logits, axis=-1, keepdims=0)
     (certain,) = body.call(one_hot(), likeliest, body.op("Shape", logits, start=-1))
-    law = body.op("Where", _per_row(body, greedy), certain, law)
-    return function("warp", inputs, {"law": law}, body)
+    law = body.op("Where", per_row(body, greedy), certain, sampled)
+    return function(CHOSEN_LAW, inputs, {"law": law}, body)
 
 
 @cache
@@ -110,16 +136,11 @@ def draw() -> ir.Function:
 
 def sampling_functions() -> list[ir.Function]:
     """What a model that warps and draws must hold."""
-    return [warp(), one_hot(), widen(), pick(), draw(), *threshold_functions()]
+    return [warp(), logits_to_sample(), chosen_law(), one_hot(), widen(), pick(), draw(), *threshold_functions()]
 
 
 def _kept(body: Body, weights: ir.Value, mask: ir.Value) -> ir.Value:
     return body.op("Mul", weights, body.op("Cast", mask, to=ir.DataType.FLOAT))
-
-
-def _per_row(body: Body, per_sequence: ir.Value) -> ir.Value:
-    """`[B]` to `[B, 1, 1]`."""
-    return body.op("Unsqueeze", per_sequence, body.constant([1, 2]))
 
 
 def _range(body: Body, count: ir.Value) -> ir.Value:

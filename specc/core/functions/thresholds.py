@@ -73,7 +73,7 @@ def top_k_threshold() -> ir.Function:
     one = body.constant([1], np.float32)
     count = body.op("Shape", logits, start=-1)
     asked = body.op("Where", body.op("Greater", k, body.constant([0])), body.op("Min", k, count), count)
-    rank = _per_row(body, body.op("Cast", asked, to=ir.DataType.FLOAT))
+    rank = per_row(body, body.op("Cast", asked, to=ir.DataType.FLOAT))
     zero = body.constant([0], np.float32)
     non_negative = body.op("ReduceSum", _above(body, logits, zero, one), _last(body))
     is_positive = body.op("GreaterOrEqual", non_negative, rank)
@@ -92,8 +92,8 @@ def top_p_threshold() -> ir.Function:
     """
     body = Body()
     weights, top_p = value("weights"), value("top_p")
-    share = body.op("Mul", body.op("ReduceSum", weights, _last(body)), _per_row(body, top_p))
-    off = _per_row(body, body.op("GreaterOrEqual", top_p, body.constant([1], np.float32)))
+    share = body.op("Mul", body.op("ReduceSum", weights, _last(body)), per_row(body, top_p))
+    off = per_row(body, body.op("GreaterOrEqual", top_p, body.constant([1], np.float32)))
     needed = body.op("Where", off, body.constant([_NEVER], np.float32), share)
     (threshold,) = body.call(highest_threshold(), weights, weights, needed)
     return function(TOP_P_THRESHOLD, [weights, top_p], {"threshold": threshold}, body)
@@ -104,15 +104,15 @@ def threshold_functions() -> list[ir.Function]:
     return [raise_threshold(), highest_threshold(), top_k_threshold(), top_p_threshold()]
 
 
+def per_row(body: Body, per_sequence: ir.Value) -> ir.Value:
+    """`[B]` to `[B, 1, 1]`, to go with `[B, R, V]`."""
+    return body.op("Unsqueeze", per_sequence, body.constant([1, 2]))
+
+
 def _above(body: Body, values: ir.Value, threshold: ir.Value, weights: ir.Value) -> ir.Value:
     """The weights where values reach the threshold, else 0."""
     reached = body.op("GreaterOrEqual", values, threshold)
     return body.op("Mul", body.op("Cast", reached, to=ir.DataType.FLOAT), weights)
-
-
-def _per_row(body: Body, per_sequence: ir.Value) -> ir.Value:
-    """`[B]` to `[B, 1, 1]`."""
-    return body.op("Unsqueeze", per_sequence, body.constant([1, 2]))
 
 
 def _last(body: Body) -> ir.Value:

@@ -1,12 +1,13 @@
 """ONNX Runtime's own ops: what its CPU kernels run fastest."""
 
-from specc.legalize.ort import attention, linear, norm
+from specc.legalize.ort import attention, linear, norm, sampling
 
-__all__ = ["OPS", "attention", "linear", "norm"]
+__all__ = ["OPS", "attention", "linear", "norm", "sampling"]
 
-_STANDARD = """Add And Cast CastLike Clip Concat Constant CumSum Div Equal Expand Gather Greater GreaterOrEqual Less
-LessOrEqual Max Min Mul Not Or Range ReduceMax ReduceSum Reshape RotaryEmbedding Shape Sigmoid Slice Softmax Split
-Squeeze Sub Transpose Unsqueeze Where ArgMax Exp""".split()
+_STANDARD = """Add And ArgMax Cast CastLike Clip Concat Constant CumSum Div Equal Exp Expand Gather GatherElements
+GatherND Greater GreaterOrEqual Less LessOrEqual Max Min Mod Mul Neg Not Or Pad Range ReduceMax ReduceMin ReduceSum
+Relu Reshape RotaryEmbedding ScatterElements Shape Sigmoid Slice Softmax Split Squeeze Sub TopK Transpose Unsqueeze
+Where""".split()
 _CONTRIB = "FusedMatMul GroupQueryAttention MatMulNBits SkipSimplifiedLayerNormalization".split()
 
 OPS = frozenset(
