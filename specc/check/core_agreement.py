@@ -41,7 +41,9 @@ def check_core_agreement(bundle: Bundle) -> Iterator[CheckRow]:
 
 def load_core(bundle: Bundle, role: str) -> ir.Model:
     """A core graph of the bundle, weights mapped from its weights file, its topology an open chain."""
-    return bake_topology(ir.load(bundle.path(CORE_GRAPH.format(role=role))), None)
+    graph = ir.load(bundle.path(CORE_GRAPH.format(role=role)))
+    ir.external_data.set_base_dir(graph.graph, str(bundle.root))
+    return bake_topology(graph, None)
 
 
 def core_logits(graph: ir.Model, ids: NDArray[np.int64]) -> NDArray[np.float32]:
