@@ -20,8 +20,8 @@ INERT_FIELDS = frozenset(
         "pad_token_id", "prefix", "pretraining_tp", "problem_type", "remove_invalid_values", "repetition_penalty",
         "return_dict", "return_dict_in_generate", "sep_token_id", "suppress_tokens", "task_specific_params",
         "temperature", "tie_encoder_decoder", "tokenizer_class", "top_k", "top_p", "torch_dtype", "torchscript",
-        "transformers.js_config", "transformers_version", "typical_p", "unk_token_id", "unsloth_fixed", "unsloth_version",
-        "use_cache",
+        "transformers.js_config", "transformers_version", "typical_p", "unk_token_id", "unsloth_fixed",
+        "unsloth_version", "use_cache",
     }
 )  # fmt: skip
 

@@ -51,7 +51,7 @@ def build_decoder(
     head = table if spec.tied_head else loader.load("head", "head", [(names.head, (spec.vocab_rows, spec.hidden))])
     norm = loader.load("final_norm", "norm", [(names.final_norm, (spec.hidden,))])
     cos, sin = (
-        initializer(f"{owner}.rope_{name}", "rope", t)
+        initializer(f"{owner}.rope_{name}.{shape.cache_rows}", "rope", t)
         for name, t in zip(("cos", "sin"), spec.rope.tables(shape.cache_rows), strict=True)
     )
     tokens = value("tokens", [shape.batch, shape.width], I64)

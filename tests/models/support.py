@@ -103,11 +103,11 @@ def random_weights(spec: DecoderSpec, seed: int = 0) -> Weights:
 
 
 def random_decoder(
-    model_type: str = "llama", shape: DecoderShape = DecoderShape(48), seed: int = 0, **fields: Any
+    model_type: str = "llama", shape: DecoderShape | None = None, seed: int = 0, **fields: Any
 ) -> ir.Model:
-    """The core graph of a tiny decoder with random weights."""
+    """The core graph of a tiny decoder with random weights, with caches of 48 rows unless `shape` says otherwise."""
     spec = describe(tiny_config(model_type, **fields), "tiny")
-    return build_decoder(spec, random_weights(spec, seed), "tiny", "verifier", shape)
+    return build_decoder(spec, random_weights(spec, seed), "tiny", "verifier", shape or DecoderShape(48))
 
 
 def legalized(model: ir.Model) -> ir.Model:

@@ -61,7 +61,8 @@ class _Call:
 
     @property
     def rotates_inside(self) -> bool:
-        return self._head_dim % ROTATED_HEAD_MULTIPLE == 0
+        """Not in front of a narrow cache: the op would rotate what is rounded already."""
+        return self._head_dim % ROTATED_HEAD_MULTIPLE == 0 and self._past_key.dtype in (None, ir.DataType.FLOAT)
 
     def split(self) -> list[ir.Value]:
         """Flat q, k and v `[B, rows, heads * head_dim]`."""
@@ -89,13 +90,12 @@ class _Call:
     def grouped(self, qkv: Sequence[ir.Value | None]) -> Sequence[ir.Value]:
         """The op on padded q, k, v: y, key, value."""
         body, dtype = self._body, self._past_key.dtype or ir.DataType.FLOAT
-        narrow = dtype != ir.DataType.FLOAT
-        read = [*qkv, self._cos, self._sin] if self.rotates_inside else [*qkv, None, None]
-        if narrow:
-            read = [x if x is None else body.op("Cast", x, to=dtype) for x in read]
+        if dtype != ir.DataType.FLOAT:
+            qkv = [x if x is None else body.op("Cast", x, to=dtype) for x in qkv]
+        tables = [self._cos, self._sin] if self.rotates_inside else []
         y, key, value = body.ops(
             "GroupQueryAttention",
-            *read[:3], self._past_key, self._past_value, self.rows.last, self.rows.total, *read[3:],
+            *qkv, self._past_key, self._past_value, self.rows.last, self.rows.total, *tables,
             outputs=3,
             domain=MICROSOFT,
             num_heads=self._heads,
@@ -105,7 +105,7 @@ class _Call:
         )  # fmt: skip
         for present, past in ((key, self._past_key), (value, self._past_value)):
             present.shape, present.type = past.shape, past.type
-        if narrow:
+        if dtype != ir.DataType.FLOAT:
             y = body.op("Cast", y, to=ir.DataType.FLOAT)
         return [self.rows.cut(y), key, value]
 
