@@ -34,6 +34,7 @@ class Output:
         self._streamer = streamer
         self._matcher = StopMatcher(stop_strings)
         self._pieces: list[str] = []
+        self._unplaced: list[int] = []  # ids whose text is not known yet
         self._held: deque[tuple[int, int]] = deque()  # ids not yet given out, and the length of the text up to each
         self._length = 0
 
@@ -48,10 +49,7 @@ class Output:
             self.ids += tokens
             return Given(list(tokens), len(tokens), False)
         for taken, token in enumerate(tokens, start=1):
-            piece = self._stream.push(token)
-            self._length += len(piece)
-            self._held.append((token, self._length))
-            if self._show(*self._matcher.feed(piece)):
+            if self._show(*self._matcher.feed(self._push(self._stream, token))):
                 return Given(self._release(), taken, True)
         return Given(self._release(), len(tokens), False)
 
@@ -59,8 +57,23 @@ class Output:
         """No token follows: what was held back is given out, up to a stop string if there is one after all."""
         if self._stream is None:
             return Given([], 0, False)
-        stopped = self._show(*self._matcher.feed(self._stream.flush())) or self._show(*self._matcher.flush())
+        last = self._stream.flush()
+        self._place(last)
+        stopped = self._show(*self._matcher.feed(last)) or self._show(*self._matcher.flush())
         return Given(self._release(), 0, stopped)
+
+    def _push(self, stream: TextStream, token: int) -> str:
+        piece = stream.push(token)
+        self._unplaced.append(token)
+        if not stream.holding:
+            self._place(piece)
+        return piece
+
+    def _place(self, piece: str) -> None:
+        """`piece` is the text of the ids that have none yet: all bytes of a character end where the character ends."""
+        self._length += len(piece)
+        self._held.extend((token, self._length) for token in self._unplaced)
+        self._unplaced.clear()
 
     def _show(self, piece: str, stopped: bool) -> bool:
         if piece:

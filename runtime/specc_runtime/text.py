@@ -25,7 +25,7 @@ class TextCodec:
         """Ids of `text`; starts with the BOS id where the model wants one and the text does not bring it."""
         try:
             ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
-        except UnicodeEncodeError:
+        except TypeError:  # what a str that has no UTF-8 form gives
             raise TokenizerError("the prompt holds bytes that are not text: give it in UTF-8") from None
         bos = self._info.bos_id
         return [bos, *ids] if self._info.add_bos and bos is not None and ids[:1] != [bos] else ids
@@ -46,6 +46,11 @@ class TextStream:
         self._codec = codec
         self._ids: list[int] = []  # a few ids already given out, then those held back
         self._given = 0  # how many of them are given out
+
+    @property
+    def holding(self) -> bool:
+        """Whether the last ids are part of a character that is not finished."""
+        return self._given < len(self._ids)
 
     def push(self, token: int) -> str:
         """The text that is complete with `token`; "" while a character is unfinished."""
