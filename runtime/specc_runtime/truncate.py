@@ -36,14 +36,14 @@ def nucleus(weights: Weights, top_p: float, total: float) -> Columns:
     Holtzman et al. 2020. Columns below (1 - top_p) / V of the total hold less than 1 - top_p of it together, so the
     others hold the nucleus; only they are sorted, and where those above a higher floor hold enough, only those.
     """
-    certain_floor = 0.999 * (1 - top_p) / len(weights)  # 0.999: no rounding of `total` may cut into the nucleus
-    for floor in (*(floor for floor in _LIKELY_FLOORS if floor > certain_floor), certain_floor):
+    certain = 0.999 * (1 - top_p) / len(weights)  # 0.999: no rounding of `total` may cut into the nucleus
+    for floor in (max(certain, _LIKELY_FLOORS[0]), max(certain, _LIKELY_FLOORS[1]), certain):
         columns = _reaching(weights, floor * total)
         candidates = weights[columns]
-        if candidates.sum(dtype=np.float64) >= top_p * total:
+        descending = np.sort(candidates)[::-1]
+        held = descending.cumsum(dtype=np.float64)
+        if len(held) and held[-1] >= top_p * total:
             break
-    descending = np.sort(candidates)[::-1]
-    held = descending.cumsum(dtype=np.float64)
     last = min(int(held.searchsorted(top_p * total)), len(held) - 1)
     kept: Columns = columns[candidates >= descending[last]]
     return kept
