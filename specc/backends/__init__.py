@@ -1,4 +1,4 @@
-"""Backends: what turns core graphs into programs for one engine, in an explicit table, each imported only when asked for."""
+"""Backends: what turns core graphs into programs for one engine. An explicit table, each imported when asked for."""
 
 import importlib
 

@@ -1,14 +1,18 @@
 """Programs of the ONNX Runtime backend."""
 
+from dataclasses import replace
+
 from specc.backends.record import CoreModel, EmitRequest, tensor_spec
 from specc.bundle.staging import Staging
 from specc.legalize.ort import OPS
 from specc.legalize.rewriting import legalize
 from specc.passes.bake_topology import bake_topology
-from specc_runtime.manifest import Program, ProgramKind
+from specc.passes.fuse_round import DRAFTER, VERIFIER, between_steps, fuse_round
+from specc_runtime.manifest import Program, ProgramKind, StateSpec
 from specc_runtime.params import OPTIONS
 
 REQUIRES = ("ort>=1.32",)
+ROUND_OPTIONS = ("greedy", "min_p", "temperature", "top_k", "top_p")
 
 
 def emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
@@ -17,6 +21,8 @@ def emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
     programs = _open_programs(request.verifier, staging, ("prefill", "verify"), width, drafter=None)
     for key, drafter in request.drafters.items():
         programs += _open_programs(drafter, staging, ("catchup", "draft"), width, drafter=key)
+        if request.fuse:
+            programs += tuple(_round_program(request, key, gamma, staging) for gamma in request.gammas)
     return programs
 
 
@@ -46,4 +52,43 @@ def _open_programs(
             requires=REQUIRES,
         )
         for kind in kinds
+    )
+
+
+def _round_program(request: EmitRequest, key: str, gamma: int, staging: Staging) -> Program:
+    """A whole round in one graph; its session prepacks weights of its own."""
+    drafter = request.drafters[key]
+    graph = fuse_round(request.verifier.graph, drafter.graph, gamma, head_ids=request.head_ids.get(key))
+    state = (*_owned(request.verifier, VERIFIER), *_owned(drafter, DRAFTER, gamma))
+    cached = {name for s in state for name in (s.name, s.output, *s.also)}
+    inputs = tuple(tensor_spec(v) for v in graph.graph.inputs if v.name not in cached)
+    outputs = tuple(tensor_spec(v) for v in graph.graph.outputs if v.name not in cached)
+    path = f"programs/round.{key}.gamma{gamma}.onnx"
+    staging.add_graph(path, legalize(graph, "ort", OPS))
+    return Program(
+        id=f"{key}.round.gamma{gamma}",
+        kind="round",
+        file=path,
+        inputs=inputs,
+        outputs=outputs,
+        state=state,
+        width=gamma + 1,
+        max_width=gamma + 1,
+        drafter=key,
+        accept="graph",
+        options=ROUND_OPTIONS,
+        requires=REQUIRES,
+    )
+
+
+def _owned(core: CoreModel, prefix: str, gamma: int = 0) -> tuple[StateSpec, ...]:
+    """The caches of one decoder under their names in a round. gamma: of the drafter, which writes step by step."""
+    return tuple(
+        replace(
+            state,
+            name=prefix + state.name,
+            output=prefix + state.output,
+            also=between_steps(state.name.removeprefix("past."), gamma),
+        )
+        for state in core.state()
     )
