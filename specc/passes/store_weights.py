@@ -1,6 +1,6 @@
 """Store weights in the dtypes the precision policy gives their parts."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -9,7 +9,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from specc.core.functions.linear import LINEAR
-from specc.core.initializers import derived, part_of, stored_name
+from specc.core.initializers import PART, derived, part_of, stored_name
 from specc.core.inspection import static_shape, tensor_of
 from specc.errors import OptionError
 from specc.passes.head import HEAD, TABLE, drop_unused
@@ -45,11 +45,13 @@ def store_weights(model: ir.Model, dtype_of: Mapping[str, str]) -> ir.Model:
             cast = graph.initializers.setdefault(str(cast.name), cast)
             for node, index in uses:
                 node.replace_input_with(index, cast)
+        if part_of(value) == TABLE and not _uses_by_part(value)[TABLE]:
+            value.metadata_props[PART] = HEAD
     drop_unused(graph)
     return model
 
 
-def _uses_by_part(value: ir.Value) -> Mapping[str, Iterable[Use]]:
+def _uses_by_part(value: ir.Value) -> Mapping[str, Sequence[Use]]:
     """A weight's uses; a table that is also the head serves two parts."""
     part, uses = part_of(value), [(use.node, use.idx) for use in value.uses()]
     if part != TABLE:

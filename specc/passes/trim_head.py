@@ -36,7 +36,8 @@ def trim_head(model: ir.Model, ids: NDArray[np.integer[Any]] | int) -> ir.Model:
 
 def _check(ids: NDArray[np.integer[Any]], rows: int) -> None:
     if ids.ndim != 1 or not len(ids) or ids[0] < 0 or ids[-1] >= rows or (np.diff(ids) <= 0).any():
-        raise ValueError(f"a head of {rows} rows can't keep {ids}: expected ascending row numbers below {rows}")
+        asked = np.array2string(ids, threshold=6)
+        raise ValueError(f"a head of {rows} rows can't keep {asked}: expected ascending row numbers below {rows}")
 
 
 def _gathered(table: ir.Value, ids: NDArray[np.integer[Any]]) -> ir.Value:
