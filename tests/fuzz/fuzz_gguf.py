@@ -1,15 +1,17 @@
 """Coverage-guided fuzzing of the GGUF reader.
 
-An even first byte: the rest is the file. An odd one: the rest chooses keys, values and tensors of a well-formed file,
-so that mutations reach the config, names and tokenizer behind the header.
+An even first byte: the rest is the file. An odd one: the rest chooses changes to a good file's metadata and tensors,
+so that mutations reach the config, names, values and tokenizer behind the header.
 """
 
 import struct
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import atheris
 import numpy as np
+from gguf.constants import GGML_QUANT_SIZES
 
 from tests.fuzz.harness import check_refusal, fuzz
 
@@ -17,82 +19,124 @@ with atheris.instrument_imports(include=["specc"]):
     from specc.checkpoint.gguf_checkpoint import open_gguf
     from specc.errors import CheckpointError
 
-from tests.support.checkpoints import decoder_config, decoder_weights, tiny_tokenizer_json
-from tests.support.gguf_files import decoder_metadata, decoder_tensors, tokenizer_metadata, write_gguf
+from tests.support.checkpoints import tiny_tokenizer_json
+from tests.support.gguf_files import decoder_metadata, tokenizer_metadata
 
 FILE = Path(tempfile.mkdtemp()) / "fuzz.gguf"
-ARCHITECTURES = ["llama", "qwen2", "qwen3", "gpt2"]
-PARTS = [key.split(".", 1)[1] for key in decoder_metadata() if key.startswith("llama.")]
-PARTS += ["attention.key_length", "attention.value_length", "attention.sliding_window", "rope.dimension_count"]
-PARTS += [f"rope.scaling.{part}" for part in ("type", "factor", "original_context_length", "yarn_beta_fast")]
-TOKENIZER = ["model", "pre", "tokens", "token_type", "scores", "merges", "bos_token_id", "eos_token_id"]
-TOKENIZER += ["add_bos_token", "add_space_prefix", "unknown_token_id"]
-GENERAL = ["general.alignment", "split.count", "tokenizer.chat_template", "general.license"]
+SCALARS = "BbHhIif?\0\0QqdQ"  # struct formats by GGUF value type; 8 and 9 are text and array
+INT32, UINT32, FLOAT32, BOOL, STRING, ARRAY = 5, 4, 6, 7, 8, 9
+TYPES = {str: STRING, bool: BOOL, int: UINT32, float: FLOAT32}
 TEXTS = [
-    "llama",
-    "gpt2",
-    "none",
     "gpt-2",
     "llama-bpe",
     "smollm",
+    "qwen2",
+    "default",
     "linear",
     "yarn",
+    "none",
+    "",
     "a",
-    "b",
     "ab",
     "a b",
     "▁",
     "<0x0A>",
 ]
-TENSORS = ["token_embd.weight", "output.weight", "output_norm.bias", "rope_freqs.weight", "blk.0.attn_q.weight"]
-TENSORS += ["blk.0.attn_k.bias", "blk.1.attn_k.weight", "blk.0.ffn_up.weight", "blk.0.nothing.weight"]
-SCALARS = "BbHhIif?\0\0QqdQ"  # struct formats by GGUF value type; 8 and 9 are text and array
-STRING, ARRAY = 8, 9
+NAMES = ["output.weight", "rope_freqs.weight", "blk.0.attn_k.bias", "blk.9.ffn_up.weight", "blk.0.nothing.weight"]
+
+DECODER = decoder_metadata(embedding_length=256, feed_forward_length=32, block_count=1)
+BYTE_LEVEL = tokenizer_metadata(tiny_tokenizer_json(32, ("<s>",))) | {"tokenizer.ggml.merges": ["b c"]}
+BYTE_LEVEL["tokenizer.ggml.tokens"][30] = "bc"
+PIECES = ["<unk>", "<s>", "</s>", "<0x0A>", "▁", "a", "b", "▁a", "ab", "aab"]
+SENTENCEPIECE = {
+    "tokenizer.ggml.model": "llama",
+    "tokenizer.ggml.tokens": PIECES,
+    "tokenizer.ggml.token_type": np.array([2, 3, 3, 6, 1, 1, 1, 1, 1, 4], np.int32),
+    "tokenizer.ggml.scores": -np.arange(len(PIECES), dtype=np.float32),
+}
+OPTIONAL = {
+    "general.alignment": 64,
+    "split.count": 1,
+    "tokenizer.chat_template": "{{ x }}",
+    "tokenizer.ggml.bos_token_id": 1,
+    "tokenizer.ggml.eos_token_id": 2,
+    "tokenizer.ggml.add_bos_token": True,
+    "tokenizer.ggml.add_space_prefix": False,
+    "llama.attention.key_length": 8,
+    "llama.attention.sliding_window": 4,
+    "llama.rope.scaling.type": "yarn",
+    "llama.rope.scaling.factor": 4.0,
+    "llama.rope.scaling.original_context_length": 32,
+    "llama.rope.scaling.yarn_beta_fast": 16.0,
+}
+TENSORS = {"token_embd.weight": (256, 32), "blk.0.attn_q.weight": (256, 8), "blk.0.ffn_up.weight": (256, 4)}
 
 
 def text(value: str) -> bytes:
-    raw = value.encode("utf-8", "surrogatepass")
+    raw = value.encode()
     return struct.pack("<Q", len(raw)) + raw
 
 
-def scalar(choose: atheris.FuzzedDataProvider, kind: int) -> bytes:
-    if kind == STRING:
-        return text(choose.PickValueInList(TEXTS) if choose.ConsumeBool() else choose.ConsumeUnicodeNoSurrogates(8))
+def encoded(value: Any) -> bytes:
+    """A metadata value with its type in front."""
+    if isinstance(value, list):
+        return struct.pack("<IIQ", ARRAY, STRING, len(value)) + b"".join(map(text, value))
+    if isinstance(value, np.ndarray):
+        kind = FLOAT32 if value.dtype == np.float32 else INT32
+        return struct.pack("<IIQ", ARRAY, kind, value.size) + value.tobytes()
+    kind = TYPES[type(value)]
+    return struct.pack("<I", kind) + (text(value) if kind == STRING else struct.pack("<" + SCALARS[kind], value))
+
+
+def changed(choose: atheris.FuzzedDataProvider, value: Any) -> bytes:
+    """Another value of the same type, or one of any type."""
+    if isinstance(value, list) and choose.ConsumeBool():
+        place = choose.ConsumeIntInRange(0, len(value))
+        return encoded([*value[:place], choose.PickValueInList(TEXTS), *value[place + 1 :]])
+    if isinstance(value, np.ndarray) and choose.ConsumeBool():
+        value = value.copy()
+        value[choose.ConsumeIntInRange(0, value.size - 1)] = choose.ConsumeIntInRange(-1, 7)
+        return encoded(value)
+    if isinstance(value, str) and choose.ConsumeBool():
+        return encoded(choose.PickValueInList(TEXTS))
+    kind = choose.PickValueInList([*range(STRING), *range(ARRAY + 1, len(SCALARS) - 1)])
     if choose.ConsumeBool() and SCALARS[kind] in "IiHhBbQq":
-        return struct.pack("<" + SCALARS[kind], choose.ConsumeIntInRange(0, 64))
-    return choose.ConsumeBytes(struct.calcsize(SCALARS[kind])).ljust(struct.calcsize(SCALARS[kind]), b"\0")
+        return struct.pack("<I" + SCALARS[kind], kind, choose.ConsumeIntInRange(0, 64))
+    size = struct.calcsize(SCALARS[kind])
+    return struct.pack("<I", kind) + choose.ConsumeBytes(size).ljust(size, b"\0")
 
 
-def value(choose: atheris.FuzzedDataProvider) -> bytes:
-    kind = choose.ConsumeIntInRange(0, 12)
-    if kind != ARRAY:
-        return struct.pack("<I", kind) + scalar(choose, kind)
-    inner = choose.PickValueInList([4, 5, 6, STRING])
-    items = [scalar(choose, inner) for _ in range(choose.ConsumeIntInRange(0, 12))]
-    return struct.pack("<IIQ", kind, inner, len(items)) + b"".join(items)
-
-
-def tensor(choose: atheris.FuzzedDataProvider) -> bytes:
-    shape = [choose.PickValueInList([1, 2, 4, 32, 64, 256]) for _ in range(choose.ConsumeIntInRange(1, 3))]
-    kind, offset = choose.ConsumeIntInRange(0, 41), 32 * choose.ConsumeIntInRange(0, 32)
-    name = text(choose.PickValueInList(TENSORS))
-    return name + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, kind, offset)
-
-
-def well_formed(data: bytes) -> bytes:
+def changed_file(data: bytes) -> bytes:
+    """A good file with a few things changed, as the data chooses."""
     choose = atheris.FuzzedDataProvider(data)
-    architecture = choose.PickValueInList(ARCHITECTURES)
-    keys = GENERAL + [f"{architecture}.{part}" for part in PARTS] + [f"tokenizer.ggml.{part}" for part in TOKENIZER]
-    entries = [text("general.architecture") + struct.pack("<I", STRING) + text(architecture)]
-    entries += [text(key) + value(choose) for key in keys if choose.ConsumeBool()]
-    tensors = [tensor(choose) for _ in range(choose.ConsumeIntInRange(0, 4))]
-    header = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(entries)) + b"".join(entries + tensors)
-    return header + bytes(-len(header) % 32) + choose.ConsumeBytes(1 << 12).ljust(1 << 11, b"\0")
+    metadata = DECODER | (BYTE_LEVEL if choose.ConsumeBool() else SENTENCEPIECE)
+    metadata |= {key: value for key, value in OPTIONAL.items() if choose.ConsumeIntInRange(0, 7) == 7}
+    entries = {key: encoded(value) for key, value in metadata.items()}
+    for _ in range(choose.ConsumeIntInRange(0, 3)):
+        key = choose.PickValueInList(list(metadata))
+        entries[key] = changed(choose, metadata[key])
+    if choose.ConsumeIntInRange(0, 7) == 7:
+        del entries[choose.PickValueInList(list(entries))]
+    shapes = dict(TENSORS)
+    if choose.ConsumeBool():
+        name = choose.PickValueInList([*TENSORS, *NAMES])
+        shapes[name] = tuple(choose.PickValueInList([1, 4, 32, 256]) for _ in range(choose.ConsumeIntInRange(1, 3)))
+    infos, offset = [], 0
+    for name, shape in shapes.items():
+        kind = choose.PickValueInList([0, 1, 2, 3, 8, 12, 19, 30, choose.ConsumeIntInRange(0, 45)])
+        infos.append(text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, kind, offset))
+        block, size = GGML_QUANT_SIZES.get(kind, (1, 1))
+        offset += -(-int(np.prod(shape)) // block * size // 64) * 64
+        if choose.ConsumeIntInRange(0, 15) == 15:
+            offset += choose.PickValueInList([-64, 64])
+    header = b"GGUF" + struct.pack("<IQQ", 3, len(infos), len(entries))
+    header += b"".join(text(key) + value for key, value in entries.items()) + b"".join(infos)
+    return header + bytes(-len(header) % 64) + choose.ConsumeBytes(256).ljust(max(0, offset), b"\x5a")
 
 
 def one_input(data: bytes) -> None:
     """The file opens, and then all its tensors can be read; or CheckpointError says in one line why not."""
-    FILE.write_bytes(data[1:] if not data[:1] or data[0] % 2 == 0 else well_formed(data[1:]))
+    FILE.write_bytes(data[1:] if not data[:1] or data[0] % 2 == 0 else changed_file(data[1:]))
     try:
         checkpoint = open_gguf(FILE, str(FILE))
     except CheckpointError as error:
@@ -104,13 +148,8 @@ def one_input(data: bytes) -> None:
 
 
 def seeds() -> list[bytes]:
-    config = decoder_config(num_hidden_layers=1, hidden_size=32, intermediate_size=32, head_dim=8, vocab_size=32)
-    tensors = decoder_tensors(decoder_weights(config), heads=4, kv_heads=2, moved=True)
-    metadata = decoder_metadata(embedding_length=32, feed_forward_length=32, block_count=1)
-    tokenizer = tokenizer_metadata(tiny_tokenizer_json(32, ("<s>",))) | {"tokenizer.ggml.merges": ["a b"]}
-    tokenizer["tokenizer.ggml.tokens"][30] = "ab"
-    whole = write_gguf(FILE, metadata | tokenizer, tensors).read_bytes()
-    return [b"\0" + whole, b"\x01" + bytes(range(256)) * 4, b"\x01" + np.random.default_rng(0).bytes(2048)]
+    rng = np.random.default_rng(0)
+    return [b"\0" + changed_file(b""), b"\x01", *(b"\x01" + rng.bytes(300) for _ in range(8))]
 
 
 if __name__ == "__main__":
