@@ -115,14 +115,6 @@ def test_a_head_apart_from_its_table_is_labelled_as_the_head() -> None:
     assert STORED_AS not in stored.graph.initializers["verifier.embedding"].metadata_props
 
 
-def test_one_name_never_stands_for_two_contents() -> None:
-    found: dict[str, bytes] = {}
-    for policy in ({}, *(dict.fromkeys(ALL, dtype) for dtype in DTYPES)):
-        for checkpoint in (np.float16,):
-            for name, array in initializer_arrays(store_weights(checkpoint_of(checkpoint), policy)).items():
-                assert found.setdefault(name, array.tobytes()) == array.tobytes()
-
-
 def test_a_second_run_changes_nothing() -> None:
     policy = {"attention": "fp16", "head": "bf16", "embedding": "fp16"}
     once = store_weights(random_decoder(), policy)
