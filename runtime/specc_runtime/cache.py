@@ -76,10 +76,6 @@ class ModelCache:
         self.effort.prefilled_tokens += len(ids) - start
         return logits
 
-    def clear(self) -> None:
-        """Trust no row."""
-        self._length = 0
-
     def _write(self, tokens: Tokens, position: int, rows: int) -> Logits:
         self._length = min(self._length, position)  # should the engine fail half-way, these rows hold nothing
         logits = self._feed(tokens, position, rows)

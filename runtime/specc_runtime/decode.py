@@ -14,7 +14,6 @@ from time import perf_counter
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from specc_runtime.accept import accept_block, accept_greedy, accept_tokenwise
 from specc_runtime.cache import ModelCache
@@ -130,7 +129,7 @@ def accept(job: Job, draft: Draft, logits: Logits, uniforms: RoundUniforms) -> R
         p = job.warper.laws(logits, job.history, drafted)
         q = draft.laws if draft.law_ids is None or draft.laws is None else (draft.law_ids, draft.laws)
         rule = accept_block if job.params.acceptance == "block" else accept_tokenwise
-        accepted = rule(drafted, p, q, _acceptance_uniforms(uniforms, len(drafted)))
+        accepted = rule(drafted, p, q, uniforms.accept)  # of a shorter draft only its first len + 1 are used
     return Round([*drafted[: accepted.count], accepted.token], len(drafted), logits)
 
 
@@ -139,7 +138,6 @@ def verify_from_scratch(job: Job) -> Logits:
     ids = job.history.ids
     incremental = job.verifier.feed(ids[-1:], len(ids) - 1, 1).copy()
     started = perf_counter()
-    job.verifier.clear()
     logits = job.verifier.extend(ids, 0, rows=1)
     job.stats.record_verification(float(np.abs(logits - incremental).max()), perf_counter() - started)
     return logits
@@ -169,10 +167,3 @@ def finish(job: Job, reason: FinishReason, released: list[int]) -> list[int]:
     job.finish_reason = "stop" if rest.stopped else reason
     job.stats.emitted_tokens = len(job.output.ids)
     return released + rest.ids
-
-
-def _acceptance_uniforms(uniforms: RoundUniforms, drafted: int) -> NDArray[np.float64]:
-    """One per drafted token and the final draw's, also when fewer were drafted than uniforms were made for."""
-    if drafted == len(uniforms.draft):
-        return uniforms.accept
-    return np.append(uniforms.accept[:drafted], uniforms.accept[-1])

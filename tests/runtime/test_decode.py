@@ -265,6 +265,16 @@ def test_in_graph_rounds_give_the_hosts_tokens(temperature: float) -> None:
     assert len(rounds) > 5
 
 
+def test_the_last_draft_of_a_fully_accepted_in_graph_round_is_a_hole() -> None:
+    engine, programs = table_engine(VERIFIER, VERIFIER, vocabulary=V, rounds=(3,))
+    rounds = _count_rounds(programs)
+    text = [*PROMPT, *engine.generate(PROMPT, SamplingParams(max_new_tokens=5), gamma=3).finish().ids]
+    assert len(rounds) == 1
+    assert (
+        engine.generate([*text, 0, 1, 2], SamplingParams(max_new_tokens=9), gamma=3).finish().stats.acceptance_rate == 1
+    )
+
+
 def test_in_graph_rounds_are_left_out_where_they_do_not_serve() -> None:
     fused, programs = table_engine(VERIFIER, DRAFTER, vocabulary=V, rounds=(3,))
     rounds = _count_rounds(programs)
