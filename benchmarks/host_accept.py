@@ -24,14 +24,13 @@ from specc_runtime.rng import round_uniforms
 from specc_runtime.warp import Warper
 
 CALLS = 400
-BURST = 40
-ROUNDS = 8
-"""Different rounds taken in turn: few enough to stay in the cache, where a verifier leaves its logits."""
+BURST = 40  # calls of one form before the other takes its turn
+ROUNDS = 8  # different inputs: few enough to stay in the cache, where a verifier leaves its logits
 
 
 @dataclass(frozen=True)
 class Case:
-    """One line of the table. rows: how many rows one call handles; plain: the same by obvious numpy, or None."""
+    """One line of the table: calls of the shipped form, and of the same by obvious numpy or None, by round."""
 
     name: str
     shipped: Callable[[int], object]

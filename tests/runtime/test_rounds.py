@@ -78,8 +78,8 @@ def p_value(sequences: Sequence[tuple[int, ...]]) -> float:
     assert all(law[seq] > 0 for seq in counts), "a token off the verifier's support"
     cells = [(counts[seq], mass * len(sequences)) for seq, mass in law.items() if mass > 0]
     common = [cell for cell in cells if cell[1] >= 5]
-    rare = np.sum([cell for cell in cells if cell[1] < 5], axis=0)
-    observed, expected = np.array([*common, rare]).T
+    rare = [cell for cell in cells if cell[1] < 5]
+    observed, expected = np.array([*common, *([np.sum(rare, axis=0)] if rare else [])]).T
     return float(chisquare(observed, expected).pvalue)
 
 
@@ -102,7 +102,7 @@ def test_three_rounds_have_the_verifiers_joint_law(
 @pytest.mark.parametrize("controller", CONTROLLERS)
 @pytest.mark.parametrize("accept", [accept_block, accept_tokenwise])
 def test_three_rounds_of_many_seeds(controller: Controller, accept: Rule) -> None:
-    assert sample(100_000, by_round, controller, accept) > 1e-3
+    assert sample(60_000, by_round, controller, accept) > 1e-3
 
 
 @pytest.mark.parametrize("controller", CONTROLLERS)
