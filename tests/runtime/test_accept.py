@@ -26,7 +26,6 @@ sizes = st.sampled_from([1, 2, 3, 17, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, 10
 uniform = st.one_of(st.sampled_from([0.0, 0.5, LAST]), st.integers(0, 2**24 - 1).map(lambda bits: bits * 2.0**-24))
 
 
-@settings(deadline=None)
 @given(seed=st.integers(0, 10_000), size=sizes, u=uniform)
 def test_draw_inverts_the_running_sum(seed: int, size: int, u: float) -> None:
     weights = random_laws(np.random.default_rng(seed), 1, size, np.float64)[0]
@@ -117,7 +116,7 @@ def rounds(draw_value: st.DrawFn) -> Round:
     return drafted, p, q, np.array([draw_value(uniform) for _ in range(gamma + 1)])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(round_=rounds(), rule=st.sampled_from(RULES))
 def test_nothing_leaves_the_verifiers_support(round_: Round, rule: Rule) -> None:
     drafted, p, q, u = round_
@@ -127,7 +126,7 @@ def test_nothing_leaves_the_verifiers_support(round_: Round, rule: Rule) -> None
     assert all(p[i, x] > 0 for i, x in enumerate(emitted))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(round_=rounds(), rule=st.sampled_from(RULES))
 def test_scratch_changes_nothing(round_: Round, rule: Rule) -> None:
     drafted, p, q, u = round_
@@ -135,7 +134,7 @@ def test_scratch_changes_nothing(round_: Round, rule: Rule) -> None:
     assert rule(drafted, p, q, u, scratch=scratch) == rule(drafted, p, q, u)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(round_=rounds(), rule=st.sampled_from(RULES))
 def test_one_hot_drafts_equal_their_dense_form(round_: Round, rule: Rule) -> None:
     drafted, p, _, u = round_
@@ -144,7 +143,7 @@ def test_one_hot_drafts_equal_their_dense_form(round_: Round, rule: Rule) -> Non
     assert rule(drafted, p, None, u) == rule(drafted, p, one_hot, u)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(round_=rounds(), rule=st.sampled_from(RULES), seed=st.integers(0, 1000))
 def test_a_trimmed_head_equals_its_dense_form(round_: Round, rule: Rule, seed: int) -> None:
     drafted, p, q, u = round_
@@ -157,7 +156,7 @@ def test_a_trimmed_head_equals_its_dense_form(round_: Round, rule: Rule, seed: i
     assert rule(drafted, p, (ids, trimmed), u) == rule(drafted, p, dense, u)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(round_=rounds(), rule=st.sampled_from(RULES))
 def test_a_narrower_dense_q_is_zero_in_the_columns_it_lacks(round_: Round, rule: Rule) -> None:
     drafted, p, q, u = round_

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from specc_runtime.stop import StopMatcher, cut_at
@@ -62,7 +62,6 @@ def test_a_stop_string_that_overlaps_itself() -> None:
 alphabet = st.text("ab\n", max_size=12)
 
 
-@settings(deadline=None)
 @given(pieces=st.lists(alphabet, max_size=6), stops=st.lists(st.text("ab\n", min_size=1, max_size=4), max_size=3))
 def test_the_outcome_depends_on_the_text_alone(pieces: list[str], stops: list[str]) -> None:
     text = "".join(pieces)
@@ -70,7 +69,6 @@ def test_the_outcome_depends_on_the_text_alone(pieces: list[str], stops: list[st
     assert ("".join(out), stopped) == expected(text, stops)
 
 
-@settings(deadline=None)
 @given(text=alphabet, stops=st.lists(st.text("ab\n", min_size=1, max_size=4), min_size=1, max_size=3))
 def test_no_character_of_a_stop_string_is_ever_given_out(text: str, stops: list[str]) -> None:
     matcher, out = StopMatcher(stops), ""
@@ -84,7 +82,6 @@ def test_no_character_of_a_stop_string_is_ever_given_out(text: str, stops: list[
             break
 
 
-@settings(deadline=None)
 @given(text=alphabet, stops=st.lists(st.text("ab\n", min_size=1, max_size=4), min_size=1, max_size=3))
 def test_no_more_is_held_back_than_the_longest_stop_string_needs(text: str, stops: list[str]) -> None:
     matcher = StopMatcher(stops)
