@@ -44,7 +44,7 @@ def fuse_round(
     if gamma < 1 or acceptance not in ACCEPTANCES:
         raise ValueError(f"a round of gamma {gamma} and acceptance {acceptance!r}; known: {', '.join(ACCEPTANCES)}")
     weights: dict[str, ir.Value] = {}
-    head = _head(_vocabulary(drafter), _vocabulary(verifier), head_ids, weights)
+    head = _head(drafter, _vocabulary(verifier), head_ids, weights)
     verify, draft = as_function(verifier, "verify_step", weights), as_function(drafter, "draft_step", weights)
     body, request = Body(), _request(_batch(verify), gamma)
     verifier_past, drafter_past = _past(verify, VERIFIER), _past(draft, DRAFTER)
@@ -147,15 +147,18 @@ class _Head:
         return body.op("Gather", self.ids, column, axis=0), wide
 
 
-def _head(rows: int, vocabulary: int, head_ids: NDArray[np.integer[Any]] | None, weights: dict[str, ir.Value]) -> _Head:
-    """The drafter's head; its id table joins `weights`."""
+def _head(
+    drafter: ir.Model, vocabulary: int, head_ids: NDArray[np.integer[Any]] | None, weights: dict[str, ir.Value]
+) -> _Head:
+    """The drafter's head; its id table, if it needs one, joins `weights`."""
+    rows = _vocabulary(drafter)
     if head_ids is None:
         head_ids = np.arange(min(rows, vocabulary))
     elif len(head_ids) != rows or (np.diff(head_ids) <= 0).any() or head_ids[0] < 0 or head_ids[-1] >= vocabulary:
         raise ValueError(f"head_ids must be {rows} ascending ids below {vocabulary}, one for each row of the head")
     ids = None
     if len(head_ids) < vocabulary:
-        ids = initializer(f"{DRAFTER}head_ids", HEAD, head_ids.astype(np.int64))
+        ids = initializer(f"{drafter.graph.name}.head_ids", HEAD, head_ids.astype(np.int64))
         weights[str(ids.name)] = ids
     return _Head(len(head_ids), rows, vocabulary, ids)
 
