@@ -1,19 +1,17 @@
 """Coverage-guided fuzzing of the GGUF reader.
 
-An even first byte: the rest is the file. An odd one: the rest chooses changes to a good file's metadata and tensors,
-so that mutations reach the config, names, values and tokenizer behind the header.
+An even first byte: the rest is the file. An odd one: the rest chooses what to change in a good file, its metadata, its
+tensors or any bytes, so that mutations reach the config, names, values and tokenizer behind the header.
 """
 
 import struct
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import atheris
 import numpy as np
 from gguf.constants import GGML_QUANT_SIZES
 
-from tests.fuzz.harness import check_refusal, fuzz
+from tests.fuzz.harness import check_refusal, fuzz, scratch_file
 
 with atheris.instrument_imports(include=["specc"]):
     from specc.checkpoint.gguf_checkpoint import open_gguf
@@ -22,7 +20,7 @@ with atheris.instrument_imports(include=["specc"]):
 from tests.support.checkpoints import tiny_tokenizer_json
 from tests.support.gguf_files import decoder_metadata, tokenizer_metadata
 
-FILE = Path(tempfile.mkdtemp()) / "fuzz.gguf"
+FILE = scratch_file("fuzz.gguf")
 SCALARS = "BbHhIif?\0\0QqdQ"  # struct formats by GGUF value type; 8 and 9 are text and array
 INT32, UINT32, FLOAT32, BOOL, STRING, ARRAY = 5, 4, 6, 7, 8, 9
 TYPES = {str: STRING, bool: BOOL, int: UINT32, float: FLOAT32}
@@ -69,7 +67,7 @@ OPTIONAL = {
     "llama.rope.scaling.original_context_length": 32,
     "llama.rope.scaling.yarn_beta_fast": 16.0,
 }
-TENSORS = {"token_embd.weight": (256, 32), "blk.0.attn_q.weight": (256, 8), "blk.0.ffn_up.weight": (256, 4)}
+TENSORS = {"token_embd.weight": (256, 2), "blk.0.attn_q.weight": (256, 8), "blk.0.ffn_up.weight": (256, 2)}
 
 
 def text(value: str) -> bytes:
@@ -123,7 +121,7 @@ def changed_file(data: bytes) -> bytes:
         shapes[name] = tuple(choose.PickValueInList([1, 4, 32, 256]) for _ in range(choose.ConsumeIntInRange(1, 3)))
     infos, offset = [], 0
     for name, shape in shapes.items():
-        kind = choose.PickValueInList([0, 1, 2, 3, 8, 12, 19, 30, choose.ConsumeIntInRange(0, 45)])
+        kind = choose.PickValueInList([8, 0, 1, 2, 3, 12, 19, 30, choose.ConsumeIntInRange(0, 45)])
         infos.append(text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, kind, offset))
         block, size = GGML_QUANT_SIZES.get(kind, (1, 1))
         offset += -(-int(np.prod(shape)) // block * size // 64) * 64
@@ -131,7 +129,12 @@ def changed_file(data: bytes) -> bytes:
             offset += choose.PickValueInList([-64, 64])
     header = b"GGUF" + struct.pack("<IQQ", 3, len(infos), len(entries))
     header += b"".join(text(key) + value for key, value in entries.items()) + b"".join(infos)
-    return header + bytes(-len(header) % 64) + choose.ConsumeBytes(256).ljust(max(0, offset), b"\x5a")
+    header += bytes(-len(header) % 64)
+    content = bytearray(header + choose.ConsumeBytes(64).ljust(max(0, offset), b"\x5a"))
+    for _ in range(max(0, choose.ConsumeIntInRange(-4, 3))):
+        place = choose.ConsumeIntInRange(0, len(header) - 1)
+        content[place : place + 1] = choose.ConsumeBytes(choose.ConsumeIntInRange(0, 2))
+    return bytes(content)
 
 
 def one_input(data: bytes) -> None:

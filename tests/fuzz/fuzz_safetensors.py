@@ -1,32 +1,52 @@
 """Coverage-guided fuzzing of the safetensors reader.
 
-An even first byte: the rest is the file. An odd one: the rest is a header and data, and gets a true header length,
-so that mutations reach what lies behind that check.
+The first byte says what the rest is: the file; a header and data, which get a true header length; or choices that make
+the header of a nearly good file. So mutations reach what lies behind each check.
 """
 
+import json
+import math
 import struct
-import tempfile
-from pathlib import Path
 
 import atheris
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from tests.fuzz.harness import check_refusal, fuzz
+from tests.fuzz.harness import check_refusal, fuzz, scratch_file
 
 with atheris.instrument_imports(include=["specc"]):
     from specc.checkpoint.safetensors_file import read_safetensors
     from specc.errors import CheckpointError
 
-FILE = Path(tempfile.mkdtemp()) / "fuzz.safetensors"
+FILE = scratch_file("fuzz.safetensors")
+SIZES = [2, 1, 3, 0, 64, -1, 1 << 31, 1 << 59, 1 << 63]
+OFFSETS = [0, 4, -4, 8, 1 << 31, 1 << 62, 1 << 64]
 
 
 def file_content(data: bytes) -> bytes:
-    if not data[:1] or data[0] % 2 == 0:
-        return data[1:]
-    header, _, rest = data[1:].partition(b"\0")
-    return struct.pack("<Q", len(header)) + header + rest
+    kind, rest = data[:1], data[1:]
+    if not kind or kind[0] % 3 == 0:
+        return rest
+    header, data = rest.split(b"\0", 1) if kind[0] % 3 == 1 and b"\0" in rest else nearly_good(rest)
+    return struct.pack("<Q", len(header)) + header + data
+
+
+def nearly_good(data: bytes) -> tuple[bytes, bytes]:
+    """A header of up to four tensors, most of them sound, and data for them."""
+    choose = atheris.FuzzedDataProvider(data)
+    header, stop = {}, 0
+    for index in range(choose.ConsumeIntInRange(1, 4)):
+        dtype = choose.PickValueInList(["F32", "BF16", "U8", "F64", "BOOL", "F4"])
+        shape = [choose.PickValueInList(SIZES) for _ in range(choose.ConsumeIntInRange(0, 3))]
+        start = stop if choose.ConsumeIntInRange(0, 7) else choose.PickValueInList(OFFSETS)
+        size = math.prod(shape) * {"F32": 4, "BF16": 2, "F64": 8}.get(dtype, 1)
+        stop = start + (size if choose.ConsumeIntInRange(0, 7) else choose.PickValueInList(OFFSETS))
+        header[f"t{index}"] = {"dtype": dtype, "shape": shape, "data_offsets": [start, stop]}
+    size = stop if 0 <= stop <= 4096 else 64
+    return json.dumps(header).encode(), bytes(
+        size if choose.ConsumeIntInRange(0, 7) else choose.PickValueInList([0, 3])
+    )
 
 
 def one_input(data: bytes) -> None:
@@ -51,7 +71,7 @@ def seeds() -> list[bytes]:
     whole = save({"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.ones(4, np.float16)}, {"format": "pt"})
     (length,) = struct.unpack("<Q", whole[:8])
     header, data = whole[8 : 8 + length], whole[8 + length :]
-    return [b"\0" + whole, b"\x01" + header + b"\0" + data]
+    return [b"\0" + whole, b"\x01" + header + b"\0" + data, b"\x02"]
 
 
 if __name__ == "__main__":
