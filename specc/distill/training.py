@@ -1,0 +1,195 @@
+"""Second phase: the drafter learns the verifier's law from the cached states."""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from specc.distill.acceptance import Acceptance, AcceptanceMeter
+from specc.distill.corpus import Batch, Corpus
+from specc.distill.drafters import Drafter
+from specc.distill.law_loss import HeadLoss
+from specc.distill.options import DistillOptions
+from specc.distill.working_folder import WorkingFolder
+
+PHASE = "training"
+
+_STATE = "training.safetensors"
+_BEST = "best.safetensors"
+_BETAS = (0.9, 0.95)
+_CLIP = 1.0
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """One evaluation. seconds: of training; tokens: seen so far, repeats counted. loss: mean since the point before."""
+
+    step: int
+    seconds: float
+    tokens: int
+    loss: float
+    first_greedy: float
+    first_sampled: float
+    tokens_per_round: float
+
+
+class Training:
+    """AdamW on rollouts, cosine schedule over the time there is, running average of the weights, best one kept."""
+
+    def __init__(
+        self, options: DistillOptions, drafter: Drafter, meter: AcceptanceMeter, corpus: Corpus, folder: WorkingFolder
+    ) -> None:
+        self._options, self._drafter, self._meter, self._corpus, self._folder = options, drafter, meter, corpus, folder
+        self._device = next(drafter.parameters()).device
+        self._parameters = dict(drafter.named_parameters())
+        self._average = {name: p.detach().clone() for name, p in self._parameters.items()}
+        decayed = [p for p in self._parameters.values() if p.ndim == 2 and p.shape[0] > 16]
+        plain = [p for p in self._parameters.values() if not (p.ndim == 2 and p.shape[0] > 16)]
+        groups = [{"params": decayed, "weight_decay": options.recipe.weight_decay}, {"params": plain, "weight_decay": 0.0}]
+        self._optimiser = torch.optim.AdamW(groups, lr=options.recipe.learning_rate, betas=_BETAS)
+        self._step, self._tokens, self._losses = 0, 0, torch.zeros(2)
+        self._spent = 0.0
+        self.curve: list[CurvePoint] = []
+        self._load()
+
+    def run(self, seconds: float, advance: Callable[[float], None]) -> None:
+        """Train until `seconds` of training are spent over all runs, or the recipe's number of steps is done."""
+        recipe, spent_before, started = self._options.recipe, self._spent, time.monotonic()
+        evaluated_at = self.curve[-1].seconds if self.curve else 0.0
+        batches = self._batches()
+        while (share := self._share(seconds)) < 1:
+            self._learn(next(batches), share)
+            self._spent = spent_before + time.monotonic() - started
+            advance(self._spent)
+            if self._spent - evaluated_at >= recipe.evaluate_every:
+                self._evaluate()
+                spent_before, started = self._spent, time.monotonic()
+                evaluated_at = self._spent
+        if not self.curve or self.curve[-1].step < self._step:
+            self._evaluate()
+
+    def best(self) -> dict[str, Tensor]:
+        """The averaged weights that did best on held-out text."""
+        tensors, _ = self._folder.read_tensors(_BEST) or (self._average, {})
+        return {name: t.to(self._device) for name, t in tensors.items()}
+
+    @property
+    def steps(self) -> int:
+        return self._step
+
+    def _share(self, seconds: float) -> float:
+        """How much of the training is done, 0 to 1."""
+        limit = self._options.recipe.training_steps
+        return self._spent / seconds if limit is None else self._step / limit
+
+    def _batches(self) -> Iterator[Batch]:
+        """Epochs in an order that depends on the seed alone, from where the training stands."""
+        size, step, epoch = self._options.recipe.batch, 0, 0
+        while True:
+            order = self._corpus.epoch(size, torch.Generator().manual_seed(self._options.seed + epoch))
+            for places in order[max(self._step - step, 0) :]:
+                yield self._corpus.batch(places, self._device)
+            step, epoch = step + len(order), epoch + 1
+
+    def _learn(self, batch: Batch, share: float) -> None:
+        recipe = self._options.recipe
+        for group in self._optimiser.param_groups:
+            group["lr"] = recipe.learning_rate * _schedule(share, recipe.warmup_share)
+        depth = 1 if share < recipe.single_share else recipe.steps
+        loss = self._loss(batch, min(depth, self._drafter.steps or depth))
+        self._optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self._parameters.values(), _CLIP)
+        self._optimiser.step()
+        self._step += 1
+        self._tokens += batch.tokens.numel()
+        self._losses += torch.tensor([loss.item(), 1.0])
+        decay = min(recipe.average, self._step / (self._step + 10))
+        with torch.no_grad():
+            for name, parameter in self._parameters.items():
+                self._average[name].lerp_(parameter, 1 - decay)
+
+    def _loss(self, batch: Batch, depth: int) -> Tensor:
+        """Mean over positions, then over rollout steps with decaying weight; in nats."""
+        recipe, drafter = self._options.recipe, self._drafter
+        log_law = self._meter.log_law(batch).flatten(0, 1)
+        weights = torch.where(batch.answers, 1.0, recipe.question_weight)
+        total, scale = torch.zeros((), device=self._device), 0.0
+        for step, state in enumerate(drafter.rollout(batch.tokens, batch.features, depth)):
+            reached = weights.clone()
+            reached[:, : drafter.first + step] = 0
+            reached = recipe.decay**step * reached / reached.sum()
+            total = total + HeadLoss.apply(state.flatten(0, 1), self._meter.head, log_law, reached.flatten())
+            scale += recipe.decay**step
+        return total / scale
+
+    def _evaluate(self) -> None:
+        """Measure the average, note it in the curve, keep it if it is the best, and save the state."""
+        greedy, sampled = self.measured(self._average, self._options.recipe.evaluated)
+        loss = float(self._losses[0] / self._losses[1]) if self._losses[1] else math.nan
+        point = CurvePoint(
+            self._step, self._spent, self._tokens, loss, greedy.first, sampled.first, _score(greedy, sampled)
+        )
+        if all(point.tokens_per_round >= other.tokens_per_round for other in self.curve):
+            self._folder.write_tensors(_BEST, self._average)
+        self.curve.append(point)
+        self._losses.zero_()
+        self._save()
+
+    def measured(self, weights: dict[str, Tensor], conversations: int | None = None) -> tuple[Acceptance, Acceptance]:
+        """Acceptance at T=0 and T=1 of the drafter with `weights`, on that many held-out conversations (all)."""
+        trained = {name: p.detach().clone() for name, p in self._parameters.items()}
+        try:
+            self._set(weights)
+            return self._meter.measure(self._corpus.held_out_batches(4, self._device, conversations))
+        finally:
+            self._set(trained)
+
+    def _set(self, weights: dict[str, Tensor]) -> None:
+        with torch.no_grad():
+            for name, parameter in self._parameters.items():
+                parameter.copy_(weights[name])
+
+    def _save(self) -> None:
+        tensors = {f"weights.{name}": p.detach() for name, p in self._parameters.items()}
+        tensors |= {f"average.{name}": t for name, t in self._average.items()}
+        for name, parameter in self._parameters.items():
+            moments = self._optimiser.state[parameter]
+            tensors |= {f"first.{name}": moments["exp_avg"], f"second.{name}": moments["exp_avg_sq"]}
+        note = {"step": self._step, "tokens": self._tokens, "curve": [asdict(point) for point in self.curve]}
+        self._folder.write_tensors(_STATE, tensors, note)
+        self._folder.spend(PHASE, self._spent)
+
+    def _load(self) -> None:
+        found = self._folder.read_tensors(_STATE)
+        if found is None:
+            return
+        tensors, note = found
+        self._set({name: tensors[f"weights.{name}"] for name in self._parameters})
+        for name, parameter in self._parameters.items():
+            self._average[name] = tensors[f"average.{name}"].to(self._device)
+            self._optimiser.state[parameter] = _moments(tensors, name, note)
+        self._step, self._tokens = note["step"], note["tokens"]
+        self.curve = [CurvePoint(**point) for point in note["curve"]]
+        self._spent = self._folder.spent(PHASE)
+
+
+def _moments(tensors: dict[str, Tensor], name: str, note: dict[str, Any]) -> dict[str, Tensor]:
+    step = torch.tensor(float(note["step"]))
+    return {"step": step, "exp_avg": tensors[f"first.{name}"], "exp_avg_sq": tensors[f"second.{name}"]}
+
+
+def _schedule(share: float, warmup: float) -> float:
+    """Linear warm-up, then half a cosine down to 0."""
+    if share < warmup:
+        return (share + 1e-3) / (warmup + 1e-3)
+    return 0.5 + 0.5 * math.cos(math.pi * (share - warmup) / (1 - warmup))
+
+
+def _score(greedy: Acceptance, sampled: Acceptance) -> float:
+    """What the best is chosen by: tokens a round of 4 drafted emits, mean of T=0 and T=1."""
+    return (greedy.tokens_per_round(4) + sampled.tokens_per_round(4)) / 2
