@@ -49,7 +49,9 @@ def _load_json(data: bytes) -> Any:
     if len(data) > MAX_MANIFEST_BYTES:
         raise ManifestError(f"{len(data)} bytes, more than the {MAX_MANIFEST_BYTES} a manifest may have; re-compile")
     try:
-        return json.loads(data.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
+        document = json.loads(data.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
+        json.dumps(document, ensure_ascii=False).encode("utf-8")  # fails on half of a character, escaped
+        return document
     except (ValueError, RecursionError) as error:  # bad UTF-8, bad JSON, huge integers, bottomless nesting
         raise ManifestError(f"not a JSON document ({error}); re-copy or re-compile the bundle") from None
 

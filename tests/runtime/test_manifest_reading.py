@@ -76,6 +76,7 @@ def test_a_missing_field_is_named() -> None:
         (b"[]", "expected an object, found a list"),
         (b'{"schema": 1, "schema": 1}', "'schema' is given twice"),
         (b'{"schema": NaN}', "NaN is not a JSON number"),
+        (b'{"schema": 1, "\\ud800": 1}', "not a JSON document .*surrogates not allowed"),
         (b" " * (MAX_MANIFEST_BYTES + 1), "more than the"),
     ],
 )
