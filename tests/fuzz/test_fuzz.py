@@ -1,4 +1,4 @@
-"""Short coverage-guided runs of the file readers: no crash but the one error each may raise, no hang, no wild allocation."""
+"""Short coverage-guided runs of the readers: no crash but the error each may raise, no hang, no wild allocation."""
 
 import os
 import subprocess
