@@ -51,13 +51,12 @@ def check_extents(path: Path, extents: dict[str, tuple[int, int]], size: int) ->
                 f"{path}: tensor {name!r} lies at bytes {start}..{stop} of {size}; "
                 "the file is truncated or corrupt: download or export it again"
             )
-        if start < end and stop > start:
+        if start < end:
             raise CheckpointError(
                 f"{path}: tensors {previous!r} and {name!r} overlap at byte {start}; "
                 "the file is corrupt: download or export it again"
             )
-        if stop > end:
-            previous, end = name, stop
+        previous, end = name, stop
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:

@@ -114,6 +114,7 @@ def test_header_length_that_can_not_be(tmp_path, length, found):
         ({"a": ENTRY | {"data_offsets": [8, 32]}}, "truncated"),
         ({"a": ENTRY, "b": ENTRY}, "tensors 'a' and 'b' overlap"),
         ({"a": ENTRY, "b": {"dtype": "U8", "shape": [1], "data_offsets": [23, 24]}}, "overlap"),
+        ({"a": ENTRY, "b": {"dtype": "U8", "shape": [0], "data_offsets": [4, 4]}}, "overlap"),  # found by fuzzing
     ],
 )
 def test_header_that_contradicts_itself_or_the_file(tmp_path, header, found):
