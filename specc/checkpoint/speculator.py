@@ -219,5 +219,5 @@ def _check_weights(opened: Speculator) -> None:
             raise CheckpointError(f"{opened.path}: weight {name!r} is missing; the drafter is incomplete")
         found = tensor.shape
         if len(found) != 2 or any(want is not None and want != have for want, have in zip(shape, found, strict=True)):
-            expected = ["any" if size is None else size for size in shape]
-            raise CheckpointError(f"{opened.path}: weight {name!r} is {list(found)}, its config.json implies {expected}")
+            implied = ["any" if size is None else size for size in shape]
+            raise CheckpointError(f"{opened.path}: weight {name!r} is {list(found)}, config.json implies {implied}")

@@ -9,6 +9,7 @@ import click
 from specc import __version__
 from specc.cli.check import check_command
 from specc.cli.compile import compile_command
+from specc.cli.draft import draft_command
 from specc.cli.failures import Settings, exit_code
 from specc.cli.flags import debug_option
 from specc.cli.inspect import inspect_command
@@ -23,7 +24,7 @@ def group() -> None:
     """Compile a verifier and a drafter into exact multi-token programs, and run them."""
 
 
-for _command in (compile_command, run_command, inspect_command, check_command, targets_command):
+for _command in (compile_command, run_command, inspect_command, check_command, targets_command, draft_command):
     group.add_command(_command)
 
 

@@ -1,0 +1,1 @@
+"""Training drafters from a verifier alone. The one part of specc that needs torch, imported when it is asked for."""

@@ -1,7 +1,6 @@
 """How many drafted tokens the verifier would accept, on text it wrote itself."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -9,32 +8,9 @@ from torch.nn import functional
 
 from specc.distill.corpus import Batch
 from specc.distill.drafters import Drafter
+from specc.distill.measurements import Acceptance
 
 DEPTH = 8
-
-
-@dataclass(frozen=True)
-class Acceptance:
-    """Of rounds that begin at every held-out position of an answer.
-
-    survival: for k = 1..DEPTH the probability that the first k drafted tokens are all accepted. first: acceptance of
-    the first token, from the laws themselves (1 - total variation; at T=0 as survival[0]). rounds: how many.
-    """
-
-    temperature: float
-    survival: tuple[float, ...]
-    first: float
-    rounds: int
-
-    @property
-    def per_position(self) -> tuple[float, ...]:
-        """Acceptance at each position of a draft, given that all before it were accepted."""
-        before = (1.0, *self.survival[:-1])
-        return tuple(now / then if then else 0.0 for now, then in zip(self.survival, before, strict=True))
-
-    def tokens_per_round(self, gamma: int) -> float:
-        """Expected tokens a round of `gamma` drafted ones emits under token-wise acceptance, the verifier's own included."""
-        return 1.0 + sum(self.survival[:gamma])
 
 
 class AcceptanceMeter:
@@ -59,11 +35,12 @@ class AcceptanceMeter:
             for total, wanted in ((greedy, 0.0), (sampled, 1.0)):
                 rows = batch.temperatures == wanted
                 if bool(rows.any()):
-                    total.add([a[rows] for a in accepted[wanted]], overlap[rows], batch.answers[rows], self._drafter.first)
-        return greedy.acceptance(0.0), sampled.acceptance(1.0)
+                    drafted = [chance[rows] for chance in accepted[wanted]]
+                    total.add(drafted, overlap[rows], batch.answers[rows], self._drafter.first)
+        return greedy.acceptance(by_laws=False), sampled.acceptance(by_laws=True)
 
     def _accepted(self, batch: Batch, depth: int) -> tuple[dict[float, list[Tensor]], Tensor]:
-        """Per temperature, for each step, the chance f32[B, N] that the text's next token is accepted; the overlap of step 0."""
+        """Per temperature and step the chance f32[B, N] that the text's next token is accepted; step 0's overlap."""
         following = functional.pad(batch.tokens[:, 1:], (0, 1))
         rows = self._rows[following]
         log_p = self._log_p(batch, following)
@@ -106,7 +83,7 @@ class _Sum:
         self.first += float(overlap[:, :starts][inside].sum())
         self.rounds += int(inside.sum())
 
-    def acceptance(self, temperature: float) -> Acceptance:
+    def acceptance(self, by_laws: bool) -> Acceptance:
         count = max(self.rounds, 1)
         survival = tuple((self.survival / count).tolist())
-        return Acceptance(temperature, survival, self.first / count if temperature else survival[0], self.rounds)
+        return Acceptance(survival, self.first / count if by_laws else survival[0], self.rounds)

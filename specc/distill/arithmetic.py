@@ -18,6 +18,19 @@ def rope_tables(spec: DecoderSpec, device: torch.device) -> tuple[Tensor, Tensor
     return torch.from_numpy(cos).to(device), torch.from_numpy(sin).to(device)
 
 
+def split_qkv(spec: DecoderSpec, rows: Tensor, dim: int = -1) -> tuple[Tensor, Tensor, Tensor]:
+    """Query, key and value of packed rows (or columns) along `dim`."""
+    a = spec.attention
+    sizes = [a.heads * a.head_dim, a.kv_heads * a.head_dim, a.kv_heads * a.head_dim]
+    query, key, value = torch.split_with_sizes(rows, sizes, dim)
+    return query, key, value
+
+
+def by_head(rows: Tensor, head_dim: int) -> Tensor:
+    """`[B, heads, S, head_dim]` of `[B, S, heads * head_dim]`."""
+    return rows.reshape(*rows.shape[:-1], -1, head_dim).transpose(-2, -3)
+
+
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Rotary embedding of `[B, heads, S, head_dim]` by the tables' rows of the S positions; computed in fp32."""
     low, high = x.float().chunk(2, -1)

@@ -10,6 +10,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from specc.assembly.sources import ModelSource
+from specc.distill.arithmetic import split_qkv
 from specc.distill.options import DistillOptions
 from specc.distill.working_folder import write_whole
 from specc.models.spec import DecoderSpec
@@ -36,7 +37,7 @@ def write_drafter(
     source: ModelSource,
     feature_layers: tuple[int, ...],
 ) -> str:
-    """Write config.json and the weights in fp16; embedding and head rows stay the verifier's. Returns the weights' sha256."""
+    """Write config.json and fp16 weights; embedding and head stay the verifier's. Returns the weights' sha256."""
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {name: t.half().cpu().contiguous() for name, t in _split(weights, source.spec).items()}
     tensors |= _vocabulary(ids.cpu(), source.spec.vocab_rows)
@@ -48,19 +49,18 @@ def write_drafter(
 
 
 def _split(weights: dict[str, Tensor], spec: DecoderSpec) -> dict[str, Tensor]:
-    a, tensors = spec.attention, {}
-    sizes = [a.heads * a.head_dim, a.kv_heads * a.head_dim, a.kv_heads * a.head_dim]
+    tensors = {}
     for full_name, tensor in weights.items():
         prefix, _, name = full_name.rpartition(".")
         prefix = prefix and prefix + "."
         if name == "qkv":
-            for part, rows in zip("qkv", tensor.split(sizes), strict=True):
+            for part, rows in zip("qkv", split_qkv(spec, tensor, 0), strict=True):
                 tensors[f"{prefix}self_attn.{part}_proj.weight"] = rows
         elif name == "gate_up":
             for part, rows in zip(("gate", "up"), tensor.chunk(2), strict=True):
                 tensors[f"{prefix}mlp.{part}_proj.weight"] = rows
         elif name == "fc_norm":
-            tensors |= {f"fc_norm.{i}.weight": row for i, row in enumerate(tensor)}
+            tensors |= {f"fc_norm.{i}.weight": row for i, row in enumerate(tensor.reshape(-1, spec.hidden))}
         else:
             tensors[prefix + _NAMES[name]] = tensor
     return tensors

@@ -48,11 +48,11 @@ def converse(
     length: int,
     seed: int,
     deadline: float,
-    advance: Callable[[int], None],
+    stepped: Callable[[], None],
 ) -> Conversations:
     """Let the verifier talk to itself in `sequences` chats at once, `length` tokens each or until `deadline`.
 
-    deadline: as `time.monotonic` tells it. advance: told of tokens as they are made.
+    deadline: as `time.monotonic` tells it. stepped: called after every token of all chats.
     """
     generator = torch.Generator(verifier.device).manual_seed(seed)
     speakers = [_Speaker(ANSWER_TEMPERATURES[i % len(ANSWER_TEMPERATURES)]) for i in range(sequences)]
@@ -67,13 +67,11 @@ def converse(
         fed = _next_tokens(record.logits, speakers, pieces, generator)
         states = verifier.forward(fed[:, None], cache, feature_layers)
         record.add(fed[:, None], states.last, states.features, verifier.logits(states.last), answers)
-        advance(sequences)
+        stepped()
     return record.conversations([s.answer_temperature for s in speakers])
 
 
-def _next_tokens(
-    logits: Tensor, speakers: list[_Speaker], pieces: ChatPieces, generator: torch.Generator
-) -> Tensor:
+def _next_tokens(logits: Tensor, speakers: list[_Speaker], pieces: ChatPieces, generator: torch.Generator) -> Tensor:
     """i64[B]: the template's token where one is due, else a drawn one; a drawn end of turn hands over."""
     temperatures = [s.answer_temperature if s.answering else USER_TEMPERATURE for s in speakers]
     new = [row for row, s in enumerate(speakers) if s.turn_is_new and not s.forced]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from specc.distill.arithmetic import attend, causal_mask, rms_norm, rope_tables, rotate
+from specc.distill.arithmetic import attend, by_head, causal_mask, rms_norm, rope_tables, rotate, split_qkv
 from specc.distill.verifier import Verifier
 from specc.models.spec import DecoderSpec
 
@@ -53,10 +53,6 @@ class Drafter(nn.Module):
         gate, up = self.product(rms_norm(stream, layer.mlp_norm, self.spec.epsilon), layer.gate_up).chunk(2, -1)
         return self.product(functional.silu(gate) * up, layer.down)
 
-    def heads(self, rows: Tensor, count: int) -> Tensor:
-        """`[B, count, N, head_dim]` of `[B, N, count * head_dim]`."""
-        return rows.unflatten(-1, (count, self.spec.attention.head_dim)).transpose(1, 2)
-
     def rotated(self, rows: Tensor) -> Tensor:
         """Rotary embedding by the positions 0..N-1."""
         width = rows.shape[2]
@@ -90,7 +86,7 @@ class FeatureDrafter(Drafter):
     def __init__(self, verifier: Verifier, features: int) -> None:
         super().__init__(verifier)
         hidden = self.spec.hidden
-        self.fc_norm = nn.Parameter(torch.ones(features, hidden))
+        self.fc_norm = nn.Parameter(torch.ones(features * hidden))
         self.fc = _matrix(hidden, features * hidden)
         self.hidden_norm = nn.Parameter(torch.ones(hidden))
         self.layers = nn.ModuleList([Layer(self.spec, 2 * hidden)])
@@ -98,8 +94,9 @@ class FeatureDrafter(Drafter):
 
     def rollout(self, tokens: Tensor, features: Tensor, steps: int) -> Iterator[Tensor]:
         epsilon, hidden, layer = self.spec.epsilon, self.spec.hidden, self.layers[0]
-        normed = rms_norm(features[:, :-1].float().unflatten(-1, self.fc_norm.shape), None, epsilon) * self.fc_norm
-        state = self.product(normed.flatten(-2), self.fc)
+        assert isinstance(layer, Layer)
+        normed = rms_norm(features[:, :-1].float().reshape(*features[:, :-1].shape[:2], -1, hidden), None, epsilon)
+        state = self.product(normed.flatten(-2) * self.fc_norm, self.fc)
         embedded = rms_norm(self.embedded(tokens[:, 1:]), layer.input_norm, epsilon)
         by_token = self.product(embedded, layer.qkv[:, :hidden])
         attention = RolloutAttention(self)
@@ -126,11 +123,11 @@ class DecoderDrafter(Drafter):
 
     def rollout(self, tokens: Tensor, features: Tensor, steps: int) -> Iterator[Tensor]:
         a, epsilon = self.spec.attention, self.spec.epsilon
-        sizes = [a.heads * a.head_dim, a.kv_heads * a.head_dim, a.kv_heads * a.head_dim]
         stream = self.embedded(tokens)
         for layer in self.layers:
+            assert isinstance(layer, Layer)
             rows = self.product(rms_norm(stream, layer.input_norm, epsilon), layer.qkv)
-            query, key, value = (self.heads(part, part.shape[-1] // a.head_dim) for part in rows.split(sizes, -1))
+            query, key, value = (by_head(part, a.head_dim) for part in split_qkv(self.spec, rows))
             mixed = attend(self.rotated(query), self.rotated(key), value, a.scale)
             stream = stream + self.product(mixed, layer.output)
             stream = stream + self.gated(layer, stream)
@@ -148,11 +145,11 @@ class RolloutAttention:
     def step(self, qkv: Tensor) -> Tensor:
         """Mix `[B, N, heads * head_dim]` of the next step's packed rows `[B, N, qkv_rows]`."""
         a, drafter = self._spec, self._drafter
-        sizes = [a.heads * a.head_dim, a.kv_heads * a.head_dim, a.kv_heads * a.head_dim]
-        query, key, value = qkv.split(sizes, -1)
-        self._keys.append(drafter.rotated(drafter.heads(key, a.kv_heads)))
-        self._values.append(drafter.heads(value, a.kv_heads))
-        grouped = drafter.rotated(drafter.heads(query, a.heads)).unflatten(1, (a.kv_heads, -1))
+        query, key, value = (by_head(part, a.head_dim) for part in split_qkv(drafter.spec, qkv))
+        self._keys.append(drafter.rotated(key))
+        self._values.append(value)
+        rotated = drafter.rotated(query)
+        grouped = rotated.reshape(len(rotated), a.kv_heads, -1, *rotated.shape[2:])
         depth = len(self._keys) - 1
         width = qkv.shape[1]
         hidden = ~causal_mask(width, width, None, qkv.device).roll(depth, 0)

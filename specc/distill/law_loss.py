@@ -1,24 +1,28 @@
 """The distillation loss: the verifier's law on the kept rows, position by position."""
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 
-class HeadLoss(torch.autograd.Function):
+def head_loss(states: Tensor, head: Tensor, log_law: Tensor, weights: Tensor) -> Tensor:
     """Weighted sum over positions of mass-weighted KL between the verifier's law and softmax of the kept rows.
 
-    With p the verifier's full law, restricted to the kept rows without renormalising, and q the drafter's law there:
-    sum_v p(v) (log p(v) - log q(v)). That is the KL of the renormalised law times the mass the kept rows hold, so a
-    position whose next token the drafter can't propose anyway teaches nothing. The head is frozen, hence the gradient
-    is formed with the loss and logits are never kept.
+    With p the verifier's full law on the kept rows, not renormalised, and q the drafter's law there:
+    sum_v p(v) (log p(v) - log q(v)). Up to a constant that is the KL of the renormalised law times the mass the kept
+    rows hold: a position whose next token can hardly be proposed teaches as little.
+    states f32[T, H]; head `[R, H]`; log_law f32[T, R], log p; weights f32[T]. A scalar, differentiable in the states.
     """
+    return cast(Tensor, _HeadLoss.apply(states, head, log_law, weights))  # type: ignore[no-untyped-call]
+
+
+class _HeadLoss(torch.autograd.Function):
+    """The head is frozen, so the states' gradient is formed along with the loss and no logits are kept for it."""
 
     @staticmethod
     def forward(ctx: Any, states: Tensor, head: Tensor, log_law: Tensor, weights: Tensor) -> Tensor:
-        """states f32[T, H]; head `[R, H]`; log_law f32[T, R] of the verifier; weights f32[T]. A scalar."""
         logits = functional.linear(states.to(head.dtype), head).float()
         log_q = logits - torch.logsumexp(logits, -1, keepdim=True)
         law = log_law.exp()

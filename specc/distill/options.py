@@ -1,6 +1,7 @@
 """What a distillation is asked for. No torch here: the command line reads this."""
 
-from dataclasses import asdict, dataclass, field
+import shlex
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class DistillOptions:
-    """One distillation. minutes: wall time of all phases. head: rows of the trimmed head. text: files to train on too."""
+    """One distillation. minutes: wall time of all phases. head: rows of the trimmed head. text: files to learn too."""
 
     verifier: str
     output: Path
@@ -75,5 +76,14 @@ class DistillOptions:
             "head": self.head,
             "text": [str(path) for path in self.text],
             "seed": self.seed,
-            "recipe": asdict(self.recipe),
+            "conversations": self.recipe.conversations,
+            "tokens": self.recipe.tokens,
         }
+
+    def command(self) -> str:
+        """The command line that asks for this."""
+        words = ["specc", "draft", "distill", self.verifier, "-o", str(self.output), "--minutes", f"{self.minutes:g}"]
+        words += ["--architecture", self.architecture, "--head", str(self.head), "--seed", str(self.seed)]
+        for path in self.text:
+            words += ["--text", str(path)]
+        return shlex.join([*words, "--device", self.device])

@@ -37,13 +37,13 @@ class TextPhase:
     ) -> None:
         self._options, self._verifier, self._pieces, self._folder = options, verifier, pieces, folder
         self._feature_layers = feature_layers
+        self._length = min(options.recipe.tokens, verifier.spec.context)
 
-    def run(self, tokenizer: Tokenizer, advance: Callable[[int], None]) -> None:
-        """Read the text files, then converse. advance: told of whole seconds as they pass."""
+    def run(self, tokenizer: Tokenizer, elapsed: Callable[[float], None]) -> None:
+        """Read the text files, then converse. elapsed: told of the phase's seconds so far."""
         recipe, folder = self._options.recipe, self._folder
         budget = self._options.minutes * 60 * recipe.text_share
         spent, started = folder.spent(PHASE), time.monotonic()
-        ticks = _Seconds(advance, spent)
         self._read_files(tokenizer)
         seen = set(self._questions())
         number = len(folder.names("text/chat-*.safetensors"))
@@ -53,10 +53,10 @@ class TextPhase:
                 self._pieces,
                 self._feature_layers,
                 recipe.conversations,
-                recipe.tokens,
+                self._length,
                 zlib.crc32(f"{self._options.seed}/{number}".encode()),
                 time.monotonic() + left,
-                lambda _: ticks.at(spent + time.monotonic() - started),
+                lambda: elapsed(spent + time.monotonic() - started),
             )
             self._write(f"text/chat-{number:05d}.safetensors", self._unseen(made, seen))
             folder.spend(PHASE, spent + time.monotonic() - started)
@@ -77,14 +77,14 @@ class TextPhase:
             yield from questions(tensors["tokens"], tensors["answers"], len(self._pieces.opening))
 
     def _read_files(self, tokenizer: Tokenizer) -> None:
-        recipe = self._options.recipe
+        length = self._length
         for number, path in enumerate(self._options.text):
             name = f"text/file-{number:05d}.safetensors"
             if (self._folder.root / name).exists():
                 continue
             ids = tokenizer.encode(_read(path), add_special_tokens=False).ids
-            chunks = [ids[i : i + recipe.tokens] for i in range(0, len(ids), recipe.tokens)]
-            whole = [chunk for chunk in chunks if len(chunk) == recipe.tokens] or [ids]
+            chunks = [ids[i : i + length] for i in range(0, len(ids), length)]
+            whole = [chunk for chunk in chunks if len(chunk) == length] or [ids]
             self._write(name, _joined(self._states(torch.tensor(part)) for part in _batches(whole, 4)))
 
     def _states(self, tokens: Tensor) -> Conversations:
@@ -139,16 +139,3 @@ def _read(path: Path) -> str:
     if not text.strip():
         raise OptionError(f"text: {path}: is empty; give text to train on")
     return text
-
-
-class _Seconds:
-    """Turns elapsed time into whole ticks of a progress bar."""
-
-    def __init__(self, advance: Callable[[int], None], start: float) -> None:
-        self._advance, self._told = advance, 0
-        self.at(start)
-
-    def at(self, elapsed: float) -> None:
-        if elapsed >= self._told + 1:
-            self._advance(int(elapsed) - self._told)
-            self._told = int(elapsed)

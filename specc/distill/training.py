@@ -3,16 +3,17 @@
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from specc.distill.acceptance import Acceptance, AcceptanceMeter
+from specc.distill.acceptance import AcceptanceMeter
 from specc.distill.corpus import Batch, Corpus
 from specc.distill.drafters import Drafter
-from specc.distill.law_loss import HeadLoss
+from specc.distill.law_loss import head_loss
+from specc.distill.measurements import Acceptance, CurvePoint
 from specc.distill.options import DistillOptions
 from specc.distill.working_folder import WorkingFolder
 
@@ -22,19 +23,6 @@ _STATE = "training.safetensors"
 _BEST = "best.safetensors"
 _BETAS = (0.9, 0.95)
 _CLIP = 1.0
-
-
-@dataclass(frozen=True)
-class CurvePoint:
-    """One evaluation. seconds: of training; tokens: seen so far, repeats counted. loss: mean since the point before."""
-
-    step: int
-    seconds: float
-    tokens: int
-    loss: float
-    first_greedy: float
-    first_sampled: float
-    tokens_per_round: float
 
 
 class Training:
@@ -47,16 +35,17 @@ class Training:
         self._device = next(drafter.parameters()).device
         self._parameters = dict(drafter.named_parameters())
         self._average = {name: p.detach().clone() for name, p in self._parameters.items()}
-        decayed = [p for p in self._parameters.values() if p.ndim == 2 and p.shape[0] > 16]
-        plain = [p for p in self._parameters.values() if not (p.ndim == 2 and p.shape[0] > 16)]
-        groups = [{"params": decayed, "weight_decay": options.recipe.weight_decay}, {"params": plain, "weight_decay": 0.0}]
+        matrices = [p for p in self._parameters.values() if p.ndim == 2]
+        vectors = [p for p in self._parameters.values() if p.ndim == 1]
+        decay = options.recipe.weight_decay
+        groups = [{"params": matrices, "weight_decay": decay}, {"params": vectors, "weight_decay": 0.0}]
         self._optimiser = torch.optim.AdamW(groups, lr=options.recipe.learning_rate, betas=_BETAS)
         self._step, self._tokens, self._losses = 0, 0, torch.zeros(2)
         self._spent = 0.0
         self.curve: list[CurvePoint] = []
         self._load()
 
-    def run(self, seconds: float, advance: Callable[[float], None]) -> None:
+    def run(self, seconds: float, elapsed: Callable[[float], None]) -> None:
         """Train until `seconds` of training are spent over all runs, or the recipe's number of steps is done."""
         recipe, spent_before, started = self._options.recipe, self._spent, time.monotonic()
         evaluated_at = self.curve[-1].seconds if self.curve else 0.0
@@ -64,7 +53,7 @@ class Training:
         while (share := self._share(seconds)) < 1:
             self._learn(next(batches), share)
             self._spent = spent_before + time.monotonic() - started
-            advance(self._spent)
+            elapsed(self._spent)
             if self._spent - evaluated_at >= recipe.evaluate_every:
                 self._evaluate()
                 spent_before, started = self._spent, time.monotonic()
@@ -123,7 +112,7 @@ class Training:
             reached = weights.clone()
             reached[:, : drafter.first + step] = 0
             reached = recipe.decay**step * reached / reached.sum()
-            total = total + HeadLoss.apply(state.flatten(0, 1), self._meter.head, log_law, reached.flatten())
+            total = total + head_loss(state.flatten(0, 1), self._meter.head, log_law, reached.flatten())
             scale += recipe.decay**step
         return total / scale
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from specc.assembly.sources import ModelSource
-from specc.distill.arithmetic import attend, rms_norm, rope_tables, rotate
+from specc.distill.arithmetic import attend, by_head, rms_norm, rope_tables, rotate, split_qkv
 from specc.models.layer import layer_weights
 from specc.models.spec import DecoderSpec
 
@@ -23,7 +23,8 @@ class Cache:
 
     def repeat(self, sequences: int, rows: int) -> "Cache":
         """The cache of `sequences` copies of the one sequence in this cache, with space for `rows` positions."""
-        return Cache(*([_grown(t, sequences, rows) for t in part] for part in (self.keys, self.values)), self.length)
+        keys, values = ([_grown(t, sequences, rows) for t in part] for part in (self.keys, self.values))
+        return Cache(keys, values, self.length)
 
 
 @dataclass(frozen=True)
@@ -109,10 +110,8 @@ class Verifier:
 
 def split_heads(spec: DecoderSpec, qkv: Tensor, weights: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     """Query, key and value `[B, heads, S, head_dim]` of packed rows, normed per head where the family does so."""
-    a = spec.attention
-    sizes = [a.heads * a.head_dim, a.kv_heads * a.head_dim, a.kv_heads * a.head_dim]
-    query, key, value = (part.unflatten(-1, (-1, a.head_dim)).transpose(1, 2) for part in qkv.split(sizes, -1))
-    if a.qk_norm:
+    query, key, value = (by_head(part, spec.attention.head_dim) for part in split_qkv(spec, qkv))
+    if spec.attention.qk_norm:
         query = rms_norm(query.float(), weights["query_norm"], spec.epsilon).to(qkv.dtype)
         key = rms_norm(key.float(), weights["key_norm"], spec.epsilon).to(qkv.dtype)
     return query, key, value
