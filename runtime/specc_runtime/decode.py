@@ -39,6 +39,7 @@ class Job:
 
     eos_ids, end_ids: the model's EOS ids; every id that ends this text. context: most committed tokens.
     max_gamma: most tokens a round may draft. fused: in-graph rounds that serve this request, by gamma.
+    scratch: float32 `[V]`, for acceptance to work in.
     """
 
     params: SamplingParams
@@ -54,6 +55,7 @@ class Job:
     context: int
     token_count: int
     max_gamma: int
+    scratch: Logits
     fused: Mapping[int, FusedRound] = field(default_factory=dict)
     stats: Stats = field(default_factory=Stats)
     logprobs: list[TokenLogprobs] = field(default_factory=list)
@@ -129,7 +131,8 @@ def accept(job: Job, draft: Draft, logits: Logits, uniforms: RoundUniforms) -> R
         p = job.warper.laws(logits, job.history, drafted)
         q = draft.laws if draft.law_ids is None or draft.laws is None else (draft.law_ids, draft.laws)
         rule = accept_block if job.params.acceptance == "block" else accept_tokenwise
-        accepted = rule(drafted, p, q, uniforms.accept)  # of a shorter draft only its first len + 1 are used
+        # A draft shorter than gamma uses only as many uniforms as it needs.
+        accepted = rule(drafted, p, q, uniforms.accept, scratch=job.scratch)
     return Round([*drafted[: accepted.count], accepted.token], len(drafted), logits)
 
 

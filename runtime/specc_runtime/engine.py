@@ -145,6 +145,7 @@ class Engine:
             context=models.context,
             token_count=models.token_count,
             max_gamma=request.max_gamma,
+            scratch=np.empty(self.manifest.verifier.vocab_rows, np.float32),
         )
         if isinstance(request.drafter, str):
             job.drafter = models.drafter(request.drafter, params, request.max_gamma)

@@ -64,9 +64,13 @@ def model_engine(drafter: LogitsOf = MARKOV_DRAFTER, verifier: LogitsOf = MARKOV
 
 
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
-@pytest.mark.parametrize("how", [{"plain": True}, {"gamma": 3}, {"drafter": "ngram", "gamma": 3}], ids=str)
+@pytest.mark.parametrize("how", [{"gamma": 3}, {"drafter": "ngram", "gamma": 3}], ids=str)
 def test_markov_law(setting: dict[str, Any], how: dict[str, Any]) -> None:
     assert_law(model_engine(), MARKOV, setting, **how)
+
+
+def test_markov_law_of_plain_decoding() -> None:
+    assert_law(model_engine(), MARKOV, SETTINGS["penalties"], plain=True)
 
 
 @pytest.mark.parametrize("gamma", [1, 6])
@@ -94,13 +98,13 @@ def test_law_with_a_trimmed_head(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
-@pytest.mark.parametrize("gamma", [1, 3, 6])
-@pytest.mark.parametrize("drafter", ["draft", "ngram", "switching"])
-@pytest.mark.parametrize("memory", [False, True])
-def test_law_of_many_sequences(setting: dict[str, Any], gamma: int, drafter: str, memory: bool) -> None:
-    verifier = MEMORY if memory else MARKOV
-    engine = model_engine(MEMORY_DRAFTER if memory else MARKOV_DRAFTER, verifier)
-    assert_law(engine, verifier, setting, sequences=60_000, drafter=drafter, gamma=gamma)
+@pytest.mark.parametrize(
+    ("drafter", "gamma"), [("draft", 1), ("draft", 3), ("draft", 6), ("ngram", 3), ("switching", 1), ("switching", 3)]
+)
+def test_law_of_many_sequences(setting: dict[str, Any], drafter: str, gamma: int) -> None:
+    """A Markov model has no use for its cache; the one that drafters take turns on has memory."""
+    models = (MEMORY_DRAFTER, MEMORY) if drafter == "switching" else (MARKOV_DRAFTER, MARKOV)
+    assert_law(model_engine(*models), models[1], setting, sequences=20_000, drafter=drafter, gamma=gamma)
 
 
 @pytest.mark.parametrize("how", [{"plain": True}, {"gamma": 3}, {"drafter": "ngram", "gamma": 3}], ids=str)
