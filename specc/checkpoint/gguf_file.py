@@ -20,7 +20,7 @@ from specc.checkpoint.gguf_metadata import Metadata
 from specc.checkpoint.mapped_file import MappedFile, check_extents
 from specc.errors import CheckpointError
 
-MAGIC = b"GGUF"
+_MAGIC = b"GGUF"
 _AGAIN = "the file is truncated or corrupt: download it again"
 _VERSIONS = (2, 3)
 _MAX_RANK = 4  # ggml's
@@ -150,7 +150,7 @@ class _Cursor:
 
 def _check_version(path: Path, cursor: _Cursor) -> None:
     magic = bytes(cursor.take(4, "the magic number"))
-    if magic != MAGIC:
+    if magic != _MAGIC:
         raise CheckpointError(
             f"{path}: not a GGUF file (it starts with {magic!r}); check the path or download it again"
         )

@@ -1,6 +1,7 @@
 """A Hugging Face directory: config.json, one or many safetensors shards, tokenizer files."""
 
 import hashlib
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -74,7 +75,7 @@ def _read_index(path: Path) -> dict[str, str]:
             raise CheckpointError(
                 f"{path}: puts tensor {tensor!r} in {shard!r:.80}, which is no name of a file beside it; {_AGAIN}"
             )
-        if not (path.parent / shard).exists():
+        if not os.path.exists(path.parent / shard):  # unlike Path.exists it bears names too long for the disk
             raise CheckpointError(
                 f"{path.parent / shard}: no such file, although {path.name} names it; download the missing shard"
             )

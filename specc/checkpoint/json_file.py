@@ -24,10 +24,10 @@ def read_json_object(path: Path, fix: str) -> dict[str, Any]:
     return parse_json_object(read_text(path, fix), str(path), fix)
 
 
-def parse_json_object(text: str | bytes, source: str, fix: str) -> dict[str, Any]:
-    """The object in `text`; `source` names where it came from. Keys given twice are refused."""
+def parse_json_object(text: str | bytes, source: str, fix: str, unique_keys: bool = False) -> dict[str, Any]:
+    """The object in `text`; `source` names where it came from. A key given twice is refused if `unique_keys`."""
     try:
-        value = json.loads(text, object_pairs_hook=_unique)
+        value = json.loads(text, object_pairs_hook=_unique if unique_keys else None)
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else error
         raise CheckpointError(f"{source}: not JSON ({reason}); {fix}") from None
@@ -37,9 +37,9 @@ def parse_json_object(text: str | bytes, source: str, fix: str) -> dict[str, Any
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ValueError(f"key {twice!r} appears twice")
+    value: dict[str, Any] = {}
+    for key, item in pairs:
+        if key in value:
+            raise ValueError(f"key {key!r} appears twice")
+        value[key] = item
     return value

@@ -65,9 +65,10 @@ def read_safetensors(path: Path) -> dict[str, SafetensorsTensor]:
     header, data_start = _read_header(file)
     tensors: dict[str, SafetensorsTensor] = {}
     extents: dict[str, tuple[int, int]] = {}
+    notes = header.pop("__metadata__", {})
+    if not isinstance(notes, dict) or not all(isinstance(note, str) for note in notes.values()):
+        raise CheckpointError(f"{path}: __metadata__ in the header is not texts by name; {_AGAIN}")
     for name, entry in header.items():
-        if name == "__metadata__":
-            continue
         dtype, shape, start, stop = _read_entry(path, name, entry)
         extents[name] = (data_start + start, data_start + stop)
         tensors[name] = SafetensorsTensor(name, shape, dtype, file, data_start + start)
@@ -89,7 +90,7 @@ def _read_header(file: MappedFile) -> tuple[dict[str, Any], int]:
             f"{file.path}: not a whole safetensors file (header of {length} bytes in a file of {file.size}); {_AGAIN}"
         )
     text = bytes(file.view[_LENGTH_BYTES:data_start])
-    return parse_json_object(text, f"{file.path}: header", _AGAIN), data_start
+    return parse_json_object(text, f"{file.path}: header", _AGAIN, unique_keys=True), data_start
 
 
 def _read_entry(path: Path, name: str, entry: Any) -> tuple[np.dtype[Any], tuple[int, ...], int, int]:

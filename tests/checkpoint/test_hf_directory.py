@@ -109,6 +109,12 @@ def test_index_that_names_an_absent_file(sharded):
         open_checkpoint(str(sharded))
 
 
+def test_index_that_names_a_file_no_disk_can_hold(sharded):
+    edit_index(sharded, lambda weight_map: weight_map.update(extra="x" * 5000))
+    with refuses(CheckpointError, "no such file", INDEX, "missing shard"):
+        open_checkpoint(str(sharded))
+
+
 def test_index_that_names_a_tensor_its_shard_lacks(sharded):
     edit_index(sharded, lambda weight_map: weight_map.update(extra="model-00001-of-00003.safetensors"))
     with refuses(CheckpointError, sharded / "model-00001-of-00003.safetensors", "no tensor 'extra'", INDEX):

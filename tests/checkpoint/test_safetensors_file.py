@@ -96,6 +96,8 @@ def test_header_length_that_can_not_be(tmp_path, length, found):
         (b"9" * 5000, "not JSON"),
         (b'{"a": 1, "a": 2}', "key 'a' appears twice"),
         (["a"], "expected a JSON object, found list"),
+        ({"__metadata__": []}, "__metadata__ in the header is not texts by name"),  # found by fuzzing
+        ({"__metadata__": {"format": 1}}, "__metadata__ in the header is not texts by name"),
         ({"a": 5}, "expected an object"),
         ({"a": {}}, "unknown dtype None"),
         ({"a": ENTRY | {"dtype": "F4"}}, "unknown dtype 'F4'"),
