@@ -22,9 +22,10 @@ _CLASSES = {
     "qwen2": "Qwen2ForCausalLM",
     "qwen3": "Qwen3ForCausalLM",
 }
-# Fields of each architecture's config.json that a tensor's presence decides; qwen2 always has its biases.
+# Fields of each model type's config.json that a tensor's presence decides; qwen2 always has its biases, mistral none.
 _BIAS_FIELDS: Mapping[str, Mapping[str, str]] = {
     "llama": {"attention_bias": "blk.0.attn_q.bias", "mlp_bias": "blk.0.ffn_up.bias"},
+    "mistral": {},
     "qwen2": {},
     "qwen3": {"attention_bias": "blk.0.attn_q.bias"},
 }
@@ -65,7 +66,7 @@ def gguf_config(gguf: GgufFile) -> dict[str, Any]:
             f"({', '.join(ARCHITECTURES)}); take the model as safetensors"
         )
     _refuse_unknown(metadata, name)
-    config: dict[str, Any] = {"hidden_act": "silu"}
+    config = _model_type(metadata, name) | {"hidden_act": "silu"}
     for part, field in _COUNTS.items():
         key = f"{name}.{part}"
         config[field] = metadata.required(key, metadata.count(key))
@@ -75,10 +76,10 @@ def gguf_config(gguf: GgufFile) -> dict[str, Any]:
     config["rms_norm_eps"] = metadata.required(epsilon, metadata.number(epsilon))
     config["head_dim"] = _head_dim(metadata, name, config)
     config |= _rope_fields(gguf, name, config["head_dim"])
-    config |= _tensor_fields(gguf, name)
+    config |= _tensor_fields(gguf, config["model_type"])
     for key, field in _TOKEN_IDS.items():
         config[field] = metadata.integer(key)
-    return _model_type(metadata, name) | config
+    return config
 
 
 def _refuse_unknown(metadata: Metadata, name: str) -> None:
@@ -119,7 +120,7 @@ def _rope_fields(gguf: GgufFile, name: str, head_dim: int) -> dict[str, Any]:
     return {"rope_theta": theta, "rope_scaling": rope_scaling(gguf, name, theta, head_dim)}
 
 
-def _tensor_fields(gguf: GgufFile, name: str) -> dict[str, Any]:
+def _tensor_fields(gguf: GgufFile, model_type: str) -> dict[str, Any]:
     """What only the tensors tell: vocabulary, a tied head, biases."""
     embedding = gguf.tensors.get("token_embd.weight")
     if embedding is None or len(embedding.shape) != 2:
@@ -127,7 +128,7 @@ def _tensor_fields(gguf: GgufFile, name: str) -> dict[str, Any]:
     return {
         "vocab_size": embedding.shape[0],
         "tie_word_embeddings": "output.weight" not in gguf.tensors,
-        **{field: tensor in gguf.tensors for field, tensor in _BIAS_FIELDS[name].items()},
+        **{field: tensor in gguf.tensors for field, tensor in _BIAS_FIELDS[model_type].items()},
     }
 
 

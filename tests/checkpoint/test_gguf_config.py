@@ -3,6 +3,7 @@ import pytest
 
 from specc.checkpoint import open_checkpoint
 from specc.errors import CheckpointError
+from specc.models.families import describe
 from tests.support.gguf_files import decoder_metadata, write_gguf
 from tests.support.refusals import refuses
 
@@ -71,6 +72,21 @@ def test_other_architectures_keep_their_name(tmp_path, architecture):
     config = config_of(tmp_path, decoder_metadata(architecture))
     assert config["model_type"] == architecture
     assert "mlp_bias" not in config
+
+
+@pytest.mark.parametrize(
+    ("architecture", "changes", "model_type"),
+    [
+        ("llama", {}, "llama"),
+        ("llama", {"attention__sliding_window": 64}, "mistral"),
+        ("llama", {"rope__scaling__type": "linear", "rope__scaling__factor": 4.0}, "llama"),
+        ("qwen2", {}, "qwen2"),
+        ("qwen3", {"attention__key_length": 32}, "qwen3"),
+    ],
+)
+def test_rebuilt_configs_hold_no_field_the_model_families_refuse(tmp_path, architecture, changes, model_type):
+    config = config_of(tmp_path, decoder_metadata(architecture, **changes))
+    assert describe(config, "config.json").model_type == model_type
 
 
 @pytest.mark.parametrize(
