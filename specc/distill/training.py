@@ -127,7 +127,7 @@ class Training:
             self._folder.write_tensors(_BEST, self._average)
         self.curve.append(point)
         self._losses.zero_()
-        self._save()
+        self.save()
 
     def measured(self, weights: dict[str, Tensor], conversations: int | None = None) -> tuple[Acceptance, Acceptance]:
         """Acceptance at T=0 and T=1 of the drafter with `weights`, on that many held-out conversations (all)."""
@@ -143,7 +143,8 @@ class Training:
             for name, parameter in self._parameters.items():
                 parameter.copy_(weights[name])
 
-    def _save(self) -> None:
+    def save(self) -> None:
+        """Write what a later run goes on from."""
         tensors = {f"weights.{name}": p.detach() for name, p in self._parameters.items()}
         tensors |= {f"average.{name}": t for name, t in self._average.items()}
         for name, parameter in self._parameters.items():
