@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,8 +10,10 @@ from specc.cli.flags import debug_option, json_option
 from specc.cli.output import print_json, print_line, print_table
 from specc.cli.progress_bars import shown_progress
 from specc.distill.options import ARCHITECTURES, DEFAULT_HEAD, DEFAULT_MINUTES, DEVICES, DistillOptions
-from specc.distill.report import GAMMAS, DistillReport
 from specc.errors import OptionError
+
+if TYPE_CHECKING:
+    from specc.distill.report import DistillReport
 
 _PATH = click.Path(path_type=Path)
 
@@ -60,7 +62,9 @@ def distill_command(as_json: bool, **asked: Any) -> None:
         _print_report(report)
 
 
-def _print_report(report: DistillReport) -> None:
+def _print_report(report: "DistillReport") -> None:
+    from specc.distill.report import GAMMAS
+
     rows = []
     for name, measured in (("T=0", report.greedy), ("T=1", report.sampled)):
         rows.append((f"acceptance, {name}", *(f"{value:.3f}" for value in measured.per_position)))
