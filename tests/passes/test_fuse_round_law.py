@@ -120,8 +120,7 @@ def test_another_table_is_told_apart() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("acceptance", ["block", "tokenwise"])
-@pytest.mark.parametrize("gamma", [1, 3, 6])
+@pytest.mark.parametrize(("gamma", "acceptance"), [(1, "block"), (3, "block"), (6, "block"), (3, "tokenwise")])
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_law_of_sixty_thousand_texts(name: str, gamma: int, acceptance: str) -> None:
     check_law(name, gamma, acceptance, batches=60_000 // BATCH)
