@@ -173,8 +173,9 @@ class Engine:
         limit = self._models.max_gamma
         if gamma is None:
             gamma = self.manifest.gamma or (max(self.manifest.gammas, default=0) if drafter_named else 0)
-        if not isinstance(gamma, int):
+        if not isinstance(gamma, int | np.integer):
             return gamma, limit
+        gamma = int(gamma)
         if not 0 <= gamma <= limit:
             raise OptionError(f"gamma is {gamma}: this bundle's programs verify 0 to {limit} drafted tokens in a round")
         return FixedGamma(gamma), gamma

@@ -137,6 +137,16 @@ def test_a_damaged_program_is_named(tmp_path: Path) -> None:
         load_programs(bundle)
 
 
+def test_weights_outside_the_bundle_are_refused(tmp_path: Path) -> None:
+    bundle = open_bundle(write_onnx_bundle(tmp_path / "bundle"))
+    inside, outside = b"weights.safetensors", b"../weights.data.bin"  # of equal length, to edit the file as bytes
+    (tmp_path / "weights.data.bin").write_bytes(bundle.path(inside.decode()).read_bytes())
+    program = bundle.path("programs/model.onnx")
+    program.write_bytes(program.read_bytes().replace(inside, outside))
+    with pytest.raises(EngineError, match=r"model\.onnx: .*escapes model directory"):
+        load_programs(bundle)
+
+
 def test_a_failing_call_is_named(programs: Programs) -> None:
     with pytest.raises(EngineError, match=r"model.onnx: "):
         programs.verify(ids(1, 2), 1000, 1)
