@@ -1,26 +1,30 @@
 """The compiler on one screen: two checkpoints in, one bundle out."""
 
 import json
+import os
 import platform
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import specc
 from specc.assembly.accounting import precision_table, shared_parts
+from specc.assembly.calibration import read_calibration
 from specc.assembly.core_models import DrafterPlan, drafter_core, verifier_core
 from specc.assembly.drafters import HEAD_IDS_FILE, plan_drafters
-from specc.assembly.reference import distance_from_checkpoint
+from specc.assembly.quality import TOKENS, distance_from_checkpoint
 from specc.assembly.sources import ModelSource, open_model
 from specc.assembly.tokenizer import stage_tokenizer
 from specc.backends import load_backend
 from specc.backends.record import Backend, CoreModel, EmitRequest
 from specc.bundle.layout import CORE_CONFIG, CORE_GRAPH
+from specc.bundle.leftovers import clear_leftovers
 from specc.bundle.staging import Staging, check_output, staged
 from specc.errors import OptionError
-from specc.models.limits import check_context
+from specc.models.limits import check_context, largest_context
 from specc.options import DEFAULT_CONTEXT, CompileOptions, Precision
 from specc.progress import Progress, Silent
 from specc.render import bundle_readme
@@ -29,9 +33,7 @@ from specc.targets import Target, load_target
 from specc_runtime.bundle import Bundle
 from specc_runtime.manifest import DrafterInfo, Manifest, Program
 
-PREFILL_WIDTH = (
-    256  # prompt tokens fed at once: enough to be bound by arithmetic, small enough to keep activations small
-)
+PREFILL_WIDTH = 256  # prompt tokens fed at once: enough to be bound by arithmetic, and activations stay small
 
 
 @dataclass(frozen=True)
@@ -49,31 +51,36 @@ class _Plan:
 
 
 def compile_bundle(options: CompileOptions, progress: Progress | None = None) -> CompileReport:
-    """Compile a verifier and a drafter for one target. Raises CompileError; on any failure `options.output` is untouched."""
+    """Compile a verifier and a drafter for one target.
+
+    Raises CompileError. Whatever happens, a bundle that stood at `options.output` stays until the new one is complete.
+    """
     progress, started = progress or Silent(), time.monotonic()
-    check_output(options.output, replace=options.force)
+    output = Path(os.path.realpath(options.output))
+    clear_leftovers(output)
+    check_output(output, replace=options.force)
     plan = _plan(options, progress)
     with progress.step("building graphs"):
-        rows = plan.context + plan.slack
-        verifier = verifier_core(plan.verifier, plan.precision, rows)
+        verifier = verifier_core(plan.verifier, plan.precision, plan.context + plan.slack)
         drafters = {d.key: drafter_core(d, plan.precision, d.context + plan.slack) for d in plan.drafters}
-    with staged(options.output, replace=options.force) as staging:
+    with staged(output, replace=options.force) as staging:
         programs = _emit(plan, verifier, drafters, staging, progress)
         manifest = _manifest(plan, verifier, drafters, programs, staging)
         manifest = _measured(plan, manifest, staging, progress)
-        with progress.step("hashing"):
-            staging.add_file("README.md", bundle_readme(manifest))
-            manifest = replace(manifest, files=staging.file_entries())
-            staging.write_manifest(manifest)
+        staging.add_file("README.md", bundle_readme(manifest))
+        with progress.step("hashing", staging.total_bytes) as step:
+            manifest = replace(manifest, files=staging.file_entries(step.advance))
+        staging.write_manifest(manifest)
     return CompileReport(options.output, manifest, time.monotonic() - started, tuple(_warnings(plan, manifest)))
 
 
 def _plan(options: CompileOptions, progress: Progress) -> _Plan:
     target = load_target(options.target)
     backend = load_backend(target.default_backend, target.name)
+    _check_options(options)
     with progress.step("opening checkpoints"):
         verifier = open_model(options.model, options.ignore_config)
-        context = options.context or min(DEFAULT_CONTEXT, verifier.spec.context)
+        context = options.context or min(DEFAULT_CONTEXT, largest_context(verifier.spec))
         check_context(verifier.spec, context, verifier.checkpoint.path)
         drafters = plan_drafters(options, verifier, context)
     precision = options.precision.resolve(target.dtypes, verifier.dtype)
@@ -82,6 +89,14 @@ def _plan(options: CompileOptions, progress: Progress) -> _Plan:
         raise OptionError(f"precision: kv={precision.kv} is not built by backend {backend.name!r}; known: {known}")
     slack = max(options.gammas) + 1 + backend.slack
     return _Plan(options, target, backend, verifier, drafters, precision, context, slack)
+
+
+def _check_options(options: CompileOptions) -> None:
+    """What can be refused before anything large is opened."""
+    if options.fuse and options.draft.kind == "ngram":
+        raise OptionError("fuse: an n-gram drafter has no graph to fuse; leave --fuse out or draft with a model")
+    if options.calibration is not None:
+        read_calibration(options.calibration)
 
 
 def _emit(
@@ -93,7 +108,7 @@ def _emit(
         drafters=drafters,
         head_ids={d.key: d.head_ids for d in plan.drafters if not isinstance(d.head_ids, int)},
         gammas=plan.options.gammas,
-        prefill_width=min(PREFILL_WIDTH, plan.context),
+        prefill_width=max(min(PREFILL_WIDTH, plan.context), max(plan.options.gammas) + 1),
         fuse=plan.options.fuse,
     )
     with progress.step("lowering"):
@@ -126,9 +141,9 @@ def _manifest(
         drafters=_drafter_records(plan, verifier, drafters, staging),
         topologies={},
         programs=programs,
-        precision=precision_table(verifier, drafters),
+        precision=precision_table(staging.weights.weights, (verifier, *drafters.values())),
         precision_name=plan.precision.name,
-        files=staging.file_entries(),
+        files={},
         tokenizer=tokenizer,
         threads=plan.options.threads,
         toolchain={name: version(name) for name in plan.backend.toolchain} | {"python": platform.python_version()},
@@ -166,15 +181,13 @@ def _drafter_records(
 
 def _measured(plan: _Plan, manifest: Manifest, staging: Staging, progress: Progress) -> Manifest:
     """What only the finished programs can tell: the best number of threads, the distance from the checkpoint."""
-    written = Bundle(staging.root.resolve(), manifest)
+    written = Bundle(staging.root, manifest)
     if manifest.threads is None and plan.backend.measure_threads is not None:
         with progress.step("measuring threads"):
             manifest = replace(manifest, threads=plan.backend.measure_threads(written))
     if plan.precision.verifier_is_quantised and plan.verifier.checkpoint.tokenizer is not None:
-        with progress.step("measuring the distance from the checkpoint"):
-            quality = distance_from_checkpoint(
-                written, plan.verifier, plan.backend, plan.target, plan.options.calibration
-            )
+        with progress.step("measuring the distance from the checkpoint", TOKENS) as step:
+            quality = distance_from_checkpoint(written, plan.verifier, plan.options.calibration, step)
         manifest = replace(manifest, quality=quality)
     return manifest
 
@@ -185,18 +198,13 @@ def _provenance(plan: _Plan) -> dict[str, Any]:
     return {role: {"source": model.checkpoint.source, **model.checkpoint.provenance} for role, model in models.items()}
 
 
-def _warnings(plan: _Plan, manifest: Manifest) -> list[str]:
+def _warnings(plan: _Plan, manifest: Manifest) -> Iterator[str]:
     """What the user should know of what was made."""
-    warnings = []
     for key, drafter in manifest.drafters.items():
-        if drafter.kind == "model" and plan.options.draft.kind == "slice":
-            copied = {p.part.split(".")[1]: p.bytes for p in manifest.precision if p.part.startswith(f"{key}.")}
-            copied.pop("kv", None)
-            if copied:
-                parts = ", ".join(copied)
-                warnings.append(
-                    f"drafter {key!r} copies {parts} ({sum(copied.values()):,} bytes): stored in another dtype"
-                )
+        copied = {p.part.split(".")[1]: p.bytes for p in manifest.precision if p.part.startswith(f"{key}.")}
+        copied.pop("kv", None)
+        if plan.options.draft.kind == "slice" and copied:
+            parts, size = ", ".join(copied), sum(copied.values())
+            yield f"drafter {key!r} has its own {parts} ({size:,} bytes): in another dtype than the verifier's, or cut"
         if drafter.model is not None and drafter.model.context < manifest.context:
-            warnings.append(f"drafter {key!r} reaches to position {drafter.model.context}; plain decoding beyond it")
-    return warnings
+            yield f"drafter {key!r} reaches to position {drafter.model.context}; plain decoding beyond it"

@@ -1,1 +1,1 @@
-"""From what the user named to the core graphs a backend takes: sources, vocabularies, drafters, precision, calibration."""
+"""From what users name to the core graphs a backend takes: models, vocabularies, drafters, precision, calibration."""

@@ -26,8 +26,14 @@ def read_calibration(file: Path | None) -> str:
 
 
 def calibration_ids(text: str, source: ModelSource) -> NDArray[np.int64]:
-    """Token ids of `text` under the model's tokenizer. Raises CheckpointError when it has none."""
+    """Token ids of `text` under the model's tokenizer.
+
+    Raises CheckpointError when it has no tokenizer, OptionError when the text gives no token.
+    """
     if source.checkpoint.tokenizer is None:
         raise CheckpointError(f"{source.checkpoint.path}: no tokenizer, so no text can be measured; add tokenizer.json")
     tokenizer = Tokenizer.from_str(source.checkpoint.tokenizer.json)
-    return np.asarray(tokenizer.encode(text, add_special_tokens=False).ids, dtype=np.int64)
+    ids = tokenizer.encode(text, add_special_tokens=False).ids
+    if not ids:
+        raise OptionError(f"calibration: the text has no token of {source.checkpoint.path}'s tokenizer; give another")
+    return np.asarray(ids, dtype=np.int64)

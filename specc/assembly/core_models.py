@@ -11,21 +11,24 @@ from numpy.typing import NDArray
 from specc.assembly.sources import ModelSource
 from specc.backends.record import CoreModel
 from specc.models.decoder import DecoderShape, build_decoder
-from specc.options import Precision
+from specc.options import Dtype, Part, Precision
 from specc.passes.quantize_linears import quantize_linears
 from specc.passes.running import run_passes
 from specc.passes.store_weights import store_weights
 from specc.passes.trim_head import trim_head
 from specc_runtime.manifest import VERIFIER
 
-LINEAR_PARTS = ("attention", "mlp", "head")
+LINEAR_PARTS: tuple[Part, ...] = ("attention", "mlp", "head")
+EMBEDDING: Part = "embedding"
 _STATE = {"fp32": ir.DataType.FLOAT, "fp16": ir.DataType.FLOAT16, "bf16": ir.DataType.BFLOAT16}
 
 
 @dataclass(frozen=True)
 class DrafterPlan:
-    """A drafter to be built. name: as the user wrote it. head_ids: full ids its trimmed head keeps (ascending), or how
-    many leading ids it keeps."""
+    """A drafter to be built.
+
+    name: as the user wrote it. head_ids: full ids its trimmed head keeps (ascending), or how many leading ids it keeps.
+    """
 
     key: str
     name: str
@@ -36,13 +39,13 @@ class DrafterPlan:
 
 def verifier_core(source: ModelSource, precision: Precision, cache_rows: int) -> CoreModel:
     """The verifier: pads cut off its head, every part stored as the policy says."""
-    dtypes = {part: str(precision.parts()[part]) for part in (*LINEAR_PARTS, "embedding")}
+    dtypes = {part: precision.dtype_of(part) for part in (*LINEAR_PARTS, EMBEDDING)}
     return _core(VERIFIER, source, source.vocabulary.count, dtypes, precision, cache_rows)
 
 
 def drafter_core(plan: DrafterPlan, precision: Precision, cache_rows: int) -> CoreModel:
     """A drafter: its linears as the draft part says, its embedding and caches as the verifier's."""
-    dtypes = {part: str(precision.draft) for part in LINEAR_PARTS} | {"embedding": str(precision.embedding)}
+    dtypes = {EMBEDDING: precision.embedding} | dict.fromkeys(LINEAR_PARTS, precision.draft)
     return _core(plan.key, plan.source, plan.head_ids, dtypes, precision, cache_rows)
 
 
@@ -50,7 +53,7 @@ def _core(
     role: str,
     source: ModelSource,
     head: NDArray[np.int32] | int,
-    dtypes: Mapping[str, str],
+    dtypes: Mapping[Part, Dtype],
     precision: Precision,
     cache_rows: int,
 ) -> CoreModel:
@@ -58,7 +61,7 @@ def _core(
     graph = build_decoder(
         source.spec, source.checkpoint.weights, source.checkpoint.path, role, shape, source.weights_of
     )
-    stored = {part: dtype for part, dtype in dtypes.items() if dtype != "int8"}
+    stored: dict[str, str] = {part: dtype for part, dtype in dtypes.items() if dtype != "int8"}
     quantised = [part for part, dtype in dtypes.items() if dtype == "int8"]
     graph = run_passes(
         graph,

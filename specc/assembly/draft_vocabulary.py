@@ -16,7 +16,7 @@ def head_ids(
     """Full ids of the kept head rows, ascending int32.
 
     common: ids below it may be proposed. always: ids that stay whatever their count (EOS). counted: ids of the text
-    whose frequencies rank the rest; ties, and tokens it lacks, go by id, since merges learned first are the frequent ones.
+    whose frequencies rank the rest; ties, and tokens it lacks, go by id, since frequent merges are learned first.
     Raises OptionError: more tokens than there are, or a file that is no list of ids.
     """
     if wanted.file is not None:

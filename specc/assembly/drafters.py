@@ -8,6 +8,7 @@ from specc.assembly.core_models import DrafterPlan
 from specc.assembly.draft_vocabulary import head_ids
 from specc.assembly.sources import ModelSource, open_model, slice_of
 from specc.assembly.vocabulary import check_same_vocabulary
+from specc.models.limits import largest_context
 from specc.options import CompileOptions
 
 DRAFTER = "drafter"  # key of the one drafter a compile builds
@@ -31,19 +32,13 @@ def plan_drafters(options: CompileOptions, verifier: ModelSource, context: int) 
         verifier.vocabulary, source.vocabulary, source.spec.vocab_rows, source.checkpoint.path
     )
     head = _head(options, verifier, common)
-    return (DrafterPlan(DRAFTER, name, source, _context(source, context), head),)
-
-
-def _context(source: ModelSource, context: int) -> int:
-    """Positions the drafter may use: its own limit where that is smaller, and a window it would otherwise outgrow."""
-    window = source.spec.attention.window
-    limits = [context, source.spec.context] + ([window] if window else [])
-    return min(limits)
+    return (DrafterPlan(DRAFTER, name, source, min(context, largest_context(source.spec)), head),)
 
 
 def _head(options: CompileOptions, verifier: ModelSource, common: int) -> NDArray[np.int32] | int:
+    """The full ids a trimmed head keeps; else how many ids there are, which are the verifier's."""
     if options.draft_vocabulary is None:
-        return common
+        return common if common == verifier.vocabulary.count else np.arange(common, dtype=np.int32)
     tokenizer = verifier.checkpoint.tokenizer
     always = tokenizer.eos_ids if tokenizer is not None else ()
     return head_ids(

@@ -3,7 +3,9 @@
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from math import prod
 
+from specc.assembly.tied_head import check_head
 from specc.assembly.vocabulary import Vocabulary, read_vocabulary
 from specc.checkpoint import open_checkpoint
 from specc.checkpoint.types import Checkpoint, Weights
@@ -17,7 +19,10 @@ _DTYPE_NAMES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 
 @dataclass(frozen=True)
 class ModelSource:
-    """One model as it was opened. weights_of: the role that owns the weights, if another model's ("verifier" for a slice)."""
+    """One model as it was opened.
+
+    weights_of: the role that owns the weights, if another model's ("verifier" for a slice).
+    """
 
     checkpoint: Checkpoint
     spec: DecoderSpec
@@ -29,10 +34,7 @@ class ModelSource:
         """What most of the weights are stored in: "fp32", "fp16" or "bf16"."""
         counts: Counter[str] = Counter()
         for tensor in self.checkpoint.weights.values():
-            size = 1
-            for dim in tensor.shape:
-                size *= dim
-            counts[tensor.dtype.name] += size
+            counts[tensor.dtype.name] += prod(tensor.shape)
         return _DTYPE_NAMES.get(counts.most_common(1)[0][0], "fp32") if counts else "fp32"
 
     @property
@@ -57,16 +59,21 @@ def open_model(name: str, ignore: Collection[str]) -> ModelSource:
     """Open a checkpoint and read what its config.json means.
 
     The vocabulary's size is the embedding's, whatever config.json or the tokenizer say.
+    Raises CheckpointError, UnsupportedError, or VocabularyError (ids without a row).
     """
     checkpoint = open_checkpoint(name)
     spec = describe(checkpoint.config, checkpoint.path, ignore)
+    check_head(checkpoint, spec)
     rows = _embedding_rows(checkpoint.weights, spec)
     spec = replace(spec, vocab_rows=rows)
     return ModelSource(checkpoint, spec, read_vocabulary(checkpoint, rows))
 
 
 def slice_of(verifier: ModelSource, layers: int) -> ModelSource:
-    """The verifier's first `layers` layers under its own norm and head, as a drafter. Raises OptionError if it has fewer."""
+    """The verifier's first `layers` layers under its own norm and head, as a drafter.
+
+    Raises OptionError unless it has more layers than that.
+    """
     if layers >= verifier.spec.layers:
         raise OptionError(
             f"draft: slice:{layers} of a verifier with {verifier.spec.layers} layers; give fewer than it has"
@@ -86,4 +93,4 @@ def count_parameters(spec: DecoderSpec) -> int:
 
 def _embedding_rows(weights: Weights, spec: DecoderSpec) -> int:
     tensor = weights.get(spec.names.embedding)
-    return spec.vocab_rows if tensor is None else tensor.shape[0]
+    return tensor.shape[0] if tensor is not None and len(tensor.shape) == 2 else spec.vocab_rows

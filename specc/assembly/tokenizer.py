@@ -8,7 +8,7 @@ TOKENIZER_FILE = "tokenizer.json"
 
 
 def stage_tokenizer(verifier: ModelSource, staging: Staging) -> TokenizerInfo | None:
-    """Stage the verifier's tokenizer; None when its checkpoint has none, and then only token ids can be generated from."""
+    """Stage the verifier's tokenizer; None when its checkpoint has none: the bundle then takes and gives ids only."""
     files = verifier.checkpoint.tokenizer
     if files is None:
         return None

@@ -10,7 +10,7 @@ from specc.errors import VocabularyError
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """ids: token string by id, empty when the checkpoint has no tokenizer. count: ids below it stand for text, pads follow."""
+    """count: ids below it stand for text, pads follow. ids: token string by id, empty when there is no tokenizer."""
 
     count: int
     ids: Mapping[int, str] = field(default_factory=dict)

@@ -65,7 +65,7 @@ class Backend:
 
     name: key of the table of backends, of the manifest, and of the runtime's engines.
     state_dtypes: dtypes its caches may have. slack: cache rows it writes beyond a chain of the longest gamma.
-    emit: lowers, stages and describes the programs of a request. toolchain: packages named with version in the manifest.
+    emit: lowers, stages and describes the programs of a request. toolchain: packages whose versions the manifest names.
     measure_threads: the fastest number of engine threads for a written bundle, None where threads mean nothing.
     """
 

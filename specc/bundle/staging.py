@@ -2,16 +2,16 @@
 
 import hashlib
 import io
-import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from specc.bundle.leftovers import sibling
 from specc.bundle.weight_store import WEIGHTS_FILE, WeightStore
 from specc.errors import CompileError
 from specc_runtime.manifest import MANIFEST_NAME, FileEntry, Manifest
@@ -55,15 +55,24 @@ class Staging:
             self.weights.point_into_file(model)
             self.add_file(path, ir.to_proto(model).SerializeToString())
 
-    def file_entries(self) -> dict[str, FileEntry]:
-        """Size and sha256 of every file but the manifest, by path."""
-        paths = sorted(p for p in self.root.rglob("*") if p.is_file() and p.name != MANIFEST_NAME)
+    @property
+    def total_bytes(self) -> int:
+        """Size of all files written so far."""
+        return sum(path.stat().st_size for path in self._files())
+
+    def file_entries(self, advance: Callable[[int], None]) -> dict[str, FileEntry]:
+        """Size and sha256 of every file but the manifest, by path. advance: told the bytes hashed."""
         return {
-            p.relative_to(self.root).as_posix(): FileEntry(bytes=p.stat().st_size, sha256=_sha256(p)) for p in paths
+            path.relative_to(self.root).as_posix(): FileEntry(path.stat().st_size, _sha256(path, advance))
+            for path in self._files()
         }
 
     def write_manifest(self, manifest: Manifest) -> None:
+        """The last file: what it lists must be there."""
         self.add_file(MANIFEST_NAME, manifest_json(manifest))
+
+    def _files(self) -> list[Path]:
+        return sorted(p for p in self.root.rglob("*") if p.is_file() and p != self.root / MANIFEST_NAME)
 
 
 @contextmanager
@@ -71,17 +80,26 @@ def staged(output: Path, *, replace: bool) -> Iterator[Staging]:
     """A Staging that becomes `output` when the block ends, and vanishes when it raises.
 
     replace: an existing bundle may be replaced; anything else that stands at `output` never is.
+    Raises CompileError when the disk is full or `output` may not be written.
     """
     check_output(output, replace=replace)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    root = output.parent / f".{output.name}.tmp-{os.getpid()}"
-    shutil.rmtree(root, ignore_errors=True)
-    root.mkdir()
+    root, made = sibling(output, "tmp"), _missing_parents(output)
     try:
+        root.mkdir(parents=True)
         yield Staging(root)
+        check_output(output, replace=replace)  # another compile may have finished meanwhile
         _move_into_place(root, output)
-    finally:
+    except BaseException as error:
         shutil.rmtree(root, ignore_errors=True)
+        for parent in made:
+            with suppress(OSError):
+                parent.rmdir()
+        if isinstance(error, OSError):
+            reason = error.strerror or error
+            raise CompileError(
+                f"{output}: can't be written ({reason}); free disk space or choose another --output"
+            ) from error
+        raise
 
 
 def check_output(output: Path, *, replace: bool) -> None:
@@ -96,24 +114,29 @@ def check_output(output: Path, *, replace: bool) -> None:
         )
 
 
+def _missing_parents(output: Path) -> list[Path]:
+    """The folders above `output` that are not there, innermost first."""
+    return [parent for parent in output.parents if not parent.exists()]
+
+
 def _move_into_place(root: Path, output: Path) -> None:
     """Rename, an old bundle aside first: a kill leaves the old bundle, none, or the new one, never a part of one."""
-    aside = root.with_name(root.name.replace(".tmp-", ".old-"))
-    replacing = output.exists()
-    if replacing:
-        output.rename(aside)
+    aside = sibling(output, "old")
     try:
+        if output.exists():
+            output.rename(aside)
         root.rename(output)
     except BaseException:
-        if replacing:
+        if aside.exists() and not output.exists():
             aside.rename(output)
         raise
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def _sha256(path: Path) -> str:
+def _sha256(path: Path, advance: Callable[[int], None]) -> str:
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
+            advance(len(chunk))
     return digest.hexdigest()

@@ -2,18 +2,21 @@
 
 import json
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
+from numpy.typing import NDArray
 
-from specc.core.initializers import STORED_AS, stored_name
+from specc.core.initializers import STORED_AS, part_of, stored_name
+from specc.core.inspection import tensor_of
 from specc.errors import CompileError
 
 WEIGHTS_FILE = "weights.safetensors"
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector load
+PAD_PREFIX = "pad."  # names of the gaps up to the alignment, which are tensors of their own
 
 _NAMES = {
     ir.DataType.FLOAT: "F32",
@@ -28,11 +31,12 @@ _NAMES = {
 
 
 @dataclass(frozen=True)
-class Extent:
-    """Where a tensor lies in the weights file, in bytes from its start."""
+class StoredWeight:
+    """One weight of the file. owner: the graph that brought it first. part: its row of the precision policy there."""
 
-    offset: int
-    length: int
+    owner: str
+    part: str
+    tensor: ir.TensorProtocol
 
 
 class WeightStore:
@@ -42,9 +46,9 @@ class WeightStore:
     """
 
     def __init__(self) -> None:
-        self._tensors: dict[str, ir.TensorProtocol] = {}
+        self._weights: dict[str, StoredWeight] = {}
         self._shared: set[str] = set()  # tables of which some graph reads the first rows only
-        self._extents: dict[str, Extent] = {}
+        self._offsets: dict[str, int] = {}  # of the written file, from its start
 
     def add(self, model: ir.Model) -> None:
         """Take every initializer of `model`; of a table and its first rows, the table.
@@ -52,70 +56,73 @@ class WeightStore:
         Raises CompileError when a name stands for two different weights.
         """
         for value in model.graph.initializers.values():
-            tensor, name = _tensor(value), stored_name(value)
+            tensor, name = tensor_of(value), stored_name(value)
             if STORED_AS in value.metadata_props:
                 self._shared.add(name)
-            known = self._tensors.get(name)
-            if known is not None and known.nbytes != tensor.nbytes and name not in self._shared:
-                raise CompileError(f"weight '{name}' has two sizes: {known.nbytes} and {tensor.nbytes} bytes")
-            if known is None or tensor.nbytes > known.nbytes:
-                self._tensors[name] = tensor
+            known = self._weights.get(name)
+            if known is None:
+                self._weights[name] = StoredWeight(model.graph.name or "", part_of(value), tensor)
+            elif known.tensor.nbytes != tensor.nbytes and name not in self._shared:
+                raise CompileError(f"weight '{name}' has two sizes: {known.tensor.nbytes} and {tensor.nbytes} bytes")
+            elif tensor.nbytes > known.tensor.nbytes:
+                self._weights[name] = replace(known, tensor=tensor)
+
+    @property
+    def weights(self) -> Mapping[str, StoredWeight]:
+        """What the file holds, by name."""
+        return self._weights
 
     @property
     def total_bytes(self) -> int:
-        return sum(tensor.nbytes for tensor in self._tensors.values())
+        return sum(weight.tensor.nbytes for weight in self._weights.values())
 
     def write(self, path: Path, advance: Callable[[int], None]) -> None:
         """Write the file, one tensor in memory at a time. advance: told the bytes written since the last call."""
-        header, self._extents = self._layout()
+        header, self._offsets = self._layout()
         with path.open("wb") as file:
             file.write(header)
-            for name, tensor in self._tensors.items():
-                file.write(b"\0" * (self._extents[name].offset - file.tell()))
-                array = np.ascontiguousarray(tensor.numpy())
-                if array.nbytes != tensor.nbytes:
-                    raise CompileError(f"weight '{name}' came out as {array.nbytes} bytes, expected {tensor.nbytes}")
-                file.write(memoryview(array.reshape(-1).view(np.uint8)))
-                advance(tensor.nbytes)
+            for name, weight in self._weights.items():
+                file.write(b"\0" * (self._offsets[name] - file.tell()))
+                file.write(_content(name, weight.tensor).data)
+                advance(weight.tensor.nbytes)
             file.flush()
             os.fsync(file.fileno())
 
     def point_into_file(self, model: ir.Model) -> None:
         """Make every initializer of `model` a reference into the written file."""
         for value in model.graph.initializers.values():
-            tensor = _tensor(value)
+            tensor = tensor_of(value)
             value.const_value = ir.ExternalTensor(
                 WEIGHTS_FILE,
-                self._extents[stored_name(value)].offset,
+                self._offsets[stored_name(value)],
                 tensor.nbytes,
                 tensor.dtype,
-                shape=ir.Shape(tensor.shape),
+                shape=ir.Shape(tensor.shape.numpy()),
                 name=value.name or "",
             )
 
-    def _layout(self) -> tuple[bytes, dict[str, Extent]]:
-        """The safetensors header and each tensor's place. Gaps up to the alignment are tensors of their own ("pad.N")."""
+    def _layout(self) -> tuple[bytes, dict[str, int]]:
+        """The safetensors header and where each tensor starts."""
         entries: dict[str, object] = {}
-        places: dict[str, int] = {}
+        starts: dict[str, int] = {}
         end = 0
-        for name, tensor in self._tensors.items():
+        for name, weight in self._weights.items():
             start = -(-end // ALIGNMENT) * ALIGNMENT
             if start > end:
-                entries[f"pad.{len(entries)}"] = {"dtype": "U8", "shape": [start - end], "data_offsets": [end, start]}
-            end = start + tensor.nbytes
-            entries[name] = {
-                "dtype": _NAMES[tensor.dtype],
-                "shape": list(tensor.shape.numpy()),
-                "data_offsets": [start, end],
-            }
-            places[name] = start
+                pad = {"dtype": "U8", "shape": [start - end], "data_offsets": [end, start]}
+                entries[f"{PAD_PREFIX}{len(entries)}"] = pad
+            end = start + weight.tensor.nbytes
+            shape = list(weight.tensor.shape.numpy())
+            entries[name] = {"dtype": _NAMES[weight.tensor.dtype], "shape": shape, "data_offsets": [start, end]}
+            starts[name] = start
         text = json.dumps(entries, separators=(",", ":")).encode()
         text += b" " * (-(len(text) + 8) % ALIGNMENT)
         header = len(text).to_bytes(8, "little") + text
-        return header, {n: Extent(len(header) + s, self._tensors[n].nbytes) for n, s in places.items()}
+        return header, {name: len(header) + start for name, start in starts.items()}
 
 
-def _tensor(value: ir.Value) -> ir.TensorProtocol:
-    if value.const_value is None:
-        raise CompileError(f"initializer '{value.name}' has no values")
-    return value.const_value
+def _content(name: str, tensor: ir.TensorProtocol) -> NDArray[np.uint8]:
+    array = np.ascontiguousarray(tensor.numpy())
+    if array.nbytes != tensor.nbytes:
+        raise CompileError(f"weight '{name}' came out as {array.nbytes} bytes, expected {tensor.nbytes}")
+    return array.reshape(-1).view(np.uint8)

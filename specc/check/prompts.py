@@ -14,13 +14,17 @@ PROMPTS = {
 
 
 def prompt_ids(bundle: Bundle) -> dict[str, NDArray[np.int64]]:
-    """The three prompts as token ids, cut to a third of the context; without a tokenizer, ids of the same three kinds."""
+    """The three prompts as token ids, cut to a third of the context.
+
+    Without a tokenizer, or where it has no token for one of them: ids of the same three kinds.
+    """
     most = max(bundle.manifest.context // 3, 1)
-    tokenizer = bundle.manifest.tokenizer
-    if tokenizer is None:
-        return {name: ids[:most] for name, ids in _made_up(bundle).items()}
-    codec = TextCodec(bundle.path(tokenizer.file), tokenizer)
-    return {name: np.asarray(codec.encode(text), np.int64)[:most] for name, text in PROMPTS.items()}
+    tokenizer, prompts = bundle.manifest.tokenizer, _made_up(bundle)
+    if tokenizer is not None:
+        codec = TextCodec(bundle.path(tokenizer.file), tokenizer)
+        texts = {name: np.asarray(codec.encode(text), np.int64) for name, text in PROMPTS.items()}
+        prompts = texts if all(map(len, texts.values())) else prompts
+    return {name: ids[:most] for name, ids in prompts.items()}
 
 
 def token_text(bundle: Bundle, count: int) -> NDArray[np.int64]:
@@ -30,6 +34,7 @@ def token_text(bundle: Bundle, count: int) -> NDArray[np.int64]:
 
 
 def _made_up(bundle: Bundle) -> dict[str, NDArray[np.int64]]:
-    vocabulary = bundle.manifest.verifier.vocab_rows
-    random = np.random.default_rng(0).integers(0, vocabulary, 24)
-    return {"random": random, "rising": np.arange(24) % vocabulary, "repeating": np.tile(random[:4], 6)}
+    tokenizer = bundle.manifest.tokenizer
+    count = bundle.manifest.verifier.vocab_rows if tokenizer is None else tokenizer.token_count
+    random = np.random.default_rng(0).integers(0, count, 24)
+    return {"random": random, "rising": np.arange(24) % count, "repeating": np.tile(random[:4], 6)}

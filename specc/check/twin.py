@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from specc.assembly.core_text import CoreText
 from specc.backends import load_backend
 from specc.backends.record import CoreModel, EmitRequest
 from specc.bundle.layout import CORE_CONFIG
 from specc.bundle.staging import Staging
-from specc.check.core_agreement import core_logits
 from specc.checkpoint.types import Weights
 from specc.errors import CheckpointError
 from specc.models.config import INERT_FIELDS
@@ -22,7 +22,7 @@ from specc.models.decoder import DecoderShape, build_decoder
 from specc.models.families import describe
 from specc.models.layer import layer_weights
 from specc.models.spec import DecoderSpec
-from specc.passes.bake_topology import bake_topology
+from specc.progress import Progress
 from specc.reports import CheckRow
 from specc.targets import load_target
 from specc_runtime.bundle import Bundle
@@ -53,15 +53,25 @@ class _Tensor:
         return self.values
 
 
-def check_twin(bundle: Bundle) -> Iterator[CheckRow]:
+def check_twin(bundle: Bundle, progress: Progress) -> Iterator[CheckRow]:
     """Largest logit difference between the twin's program, fed step by step, and its core graph, fed at once."""
-    spec = _twin_spec(bundle)
+    with progress.step("tiny twin"):
+        spec = _twin_spec(bundle)
+        error = _twin_error(bundle, spec)
+    yield CheckRow(
+        "tiny twin",
+        error <= MAX_ERROR,
+        f"{spec.model_type}, fp32: largest logit error {error:.2g} (at most {MAX_ERROR:g})",
+    )
+
+
+def _twin_error(bundle: Bundle, spec: DecoderSpec) -> float:
     backend = load_backend(bundle.manifest.backend, bundle.manifest.target)
     rows = TOKENS + backend.slack + 1
     graph = build_decoder(spec, _random_weights(spec), "tiny twin", VERIFIER, DecoderShape(rows))
     core = CoreModel(role=VERIFIER, graph=graph, head_rows=VOCABULARY, cache_rows=rows)
     ids = np.random.default_rng(1).integers(0, VOCABULARY, TOKENS)
-    expected = core_logits(bake_topology(graph.clone(), None), ids)
+    expected = CoreText(graph).logits(ids)
     with tempfile.TemporaryDirectory(prefix="specc-twin-") as folder:
         staging = Staging(Path(folder).resolve())
         request = EmitRequest(
@@ -76,12 +86,7 @@ def check_twin(bundle: Bundle) -> Iterator[CheckRow]:
         staging.write_graphs(lambda _: None)
         manifest = replace(bundle.manifest, programs=programs, drafters={})
         found = _fed_in_steps(Bundle(staging.root, manifest), ids)
-    error = float(np.abs(found - expected).max())
-    yield CheckRow(
-        "tiny twin",
-        error <= MAX_ERROR,
-        f"{spec.model_type}, fp32: largest logit error {error:.2g} (at most {MAX_ERROR:g})",
-    )
+    return float(np.abs(found - expected).max())
 
 
 def _fed_in_steps(bundle: Bundle, ids: NDArray[np.int64]) -> NDArray[np.float32]:

@@ -6,8 +6,10 @@ from statistics import median
 
 import numpy as np
 
+from specc.bundle.verifier_alone import verifier_alone
 from specc_runtime.bundle import Bundle
 from specc_runtime.engines import load_programs
+from specc_runtime.manifest import VERIFIER
 
 STEPS = 12  # timed plain steps per candidate
 GAIN = 0.95  # more threads must beat fewer by 5 %: they cost the rest of the machine
@@ -31,8 +33,8 @@ def _candidates() -> list[int]:
 
 def _step_time(bundle: Bundle, threads: int) -> float:
     """Seconds of one plain step after a short prompt."""
-    programs = load_programs(bundle, threads=threads)
-    prompt = np.zeros(min(64, programs.max_width("verifier"), bundle.manifest.context // 2), np.int64)
+    programs = load_programs(verifier_alone(bundle), threads=threads)
+    prompt = np.zeros(min(64, programs.max_width(VERIFIER), bundle.manifest.context // 2), np.int64)
     programs.verify(prompt, 0, 1)
     times = []
     for _ in range(STEPS):
