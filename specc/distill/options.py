@@ -21,8 +21,8 @@ class Recipe:
     batch: conversations an optimiser step sees. steps: rollout depth (EAGLE-3's training-time test, Li et al. 2025).
     single_share: of the training time, with rollout depth 1. decay: weight of each rollout step by the one before.
     question_weight: of positions the user speaks at; answers count 1. average: decay of the weights' running average.
-    evaluate_every: seconds between evaluations, on `evaluated` conversations. held_out: one conversation in so many is
-    never trained on. training_steps: ends the training by count instead of time.
+    evaluations: on the way, on `evaluated` conversations. held_out: one conversation in so many is never trained on.
+    training_steps: ends the training by count instead of time.
     """
 
     conversations: int = 64
@@ -37,9 +37,9 @@ class Recipe:
     warmup_share: float = 0.03
     weight_decay: float = 0.01
     average: float = 0.99
-    evaluate_every: float = 120.0
+    evaluations: int = 12
     held_out: int = 20
-    evaluated: int = 32
+    evaluated: int = 16
     training_steps: int | None = None
 
 

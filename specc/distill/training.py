@@ -4,7 +4,6 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -47,17 +46,17 @@ class Training:
 
     def run(self, seconds: float, elapsed: Callable[[float], None]) -> None:
         """Train until `seconds` of training are spent over all runs, or the recipe's number of steps is done."""
-        recipe, spent_before, started = self._options.recipe, self._spent, time.monotonic()
-        evaluated_at = self.curve[-1].seconds if self.curve else 0.0
+        begun = time.monotonic() - self._spent
+        between = 1 / self._options.recipe.evaluations
+        evaluated = self._share(seconds)
         batches = self._batches()
         while (share := self._share(seconds)) < 1:
             self._learn(next(batches), share)
-            self._spent = spent_before + time.monotonic() - started
+            self._spent = time.monotonic() - begun
             elapsed(self._spent)
-            if self._spent - evaluated_at >= recipe.evaluate_every:
+            if share - evaluated >= between:
                 self._evaluate()
-                spent_before, started = self._spent, time.monotonic()
-                evaluated_at = self._spent
+                evaluated = share
         if not self.curve or self.curve[-1].step < self._step:
             self._evaluate()
 
@@ -65,10 +64,6 @@ class Training:
         """The averaged weights that did best on held-out text."""
         tensors, _ = self._folder.read_tensors(_BEST) or (self._average, {})
         return {name: t.to(self._device) for name, t in tensors.items()}
-
-    @property
-    def steps(self) -> int:
-        return self._step
 
     def _share(self, seconds: float) -> float:
         """How much of the training is done, 0 to 1."""
@@ -162,15 +157,14 @@ class Training:
         self._set({name: tensors[f"weights.{name}"] for name in self._parameters})
         for name, parameter in self._parameters.items():
             self._average[name] = tensors[f"average.{name}"].to(self._device)
-            self._optimiser.state[parameter] = _moments(tensors, name, note)
+            self._optimiser.state[parameter] = {
+                "step": torch.tensor(float(note["step"])),
+                "exp_avg": tensors[f"first.{name}"].to(self._device),
+                "exp_avg_sq": tensors[f"second.{name}"].to(self._device),
+            }
         self._step, self._tokens = note["step"], note["tokens"]
         self.curve = [CurvePoint(**point) for point in note["curve"]]
         self._spent = self._folder.spent(PHASE)
-
-
-def _moments(tensors: dict[str, Tensor], name: str, note: dict[str, Any]) -> dict[str, Tensor]:
-    step = torch.tensor(float(note["step"]))
-    return {"step": step, "exp_avg": tensors[f"first.{name}"], "exp_avg_sq": tensors[f"second.{name}"]}
 
 
 def _schedule(share: float, warmup: float) -> float:

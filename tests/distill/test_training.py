@@ -32,7 +32,9 @@ def text(verifier: Verifier, tmp_path_factory: pytest.TempPathFactory) -> Conver
 
 
 def training(verifier: Verifier, text: Conversations, output: Path, steps: int) -> Training:
-    recipe = Recipe(batch=4, steps=3, training_steps=steps, learning_rate=3e-3, held_out=6, single_share=0.0)
+    recipe = Recipe(
+        batch=4, steps=3, training_steps=steps, learning_rate=3e-3, held_out=6, single_share=0.0, evaluations=1
+    )
     options = DistillOptions("verifier", output, head=200, recipe=recipe)
     torch.manual_seed(0)
     drafter = FeatureDrafter(verifier, len(LAYERS))
