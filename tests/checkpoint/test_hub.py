@@ -1,3 +1,4 @@
+import huggingface_hub
 import huggingface_hub.constants
 import numpy as np
 import pytest
@@ -39,6 +40,22 @@ def test_cached_model_opens_offline(cache):
 def test_model_that_is_neither_cached_nor_reachable(cache):
     with refuses(CheckpointError, "org/tiny", "nor in the Hugging Face cache", "check the spelling and the network"):
         open_checkpoint("org/tiny")
+
+
+def test_cache_is_used_when_the_hub_fails_in_a_way_of_its_own(cache, monkeypatch):
+    """A proxy's error, for one, does not make the hub's client fall back to its cache by itself."""
+    cache_model(cache, "org/tiny")
+    snapshot_download = huggingface_hub.snapshot_download
+
+    def behind_a_proxy(model_id, *, local_files_only=False, **options):
+        if not local_files_only:
+            raise ConnectionError("proxy says no")
+        return snapshot_download(model_id, local_files_only=True, **options)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", behind_a_proxy)
+    assert open_checkpoint("org/tiny").provenance["revision"] == REVISION
+    with refuses(CheckpointError, "org/other", "(proxy says no)"):
+        open_checkpoint("org/other")
 
 
 def test_existing_path_wins_over_a_model_id(cache, tmp_path):
