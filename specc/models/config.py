@@ -104,14 +104,15 @@ class ConfigReader:
     def finish(self, inert: Collection[str] = ()) -> None:
         """Refuse the first field that was neither read, nor known to be inert, nor vouched for."""
         for field in sorted(set(self._config) - self._read - set(inert)):
-            if self._prefix + field in self._ignore:
+            name = self._prefix + field
+            if name in self._ignore:
                 continue
             near = difflib.get_close_matches(field, self._read | set(inert), n=1)
             hint = f" (nearest known: {near[0]!r})" if near else ""
             raise self.refuse(
                 field,
                 f"is {_shown(self._config[field])}, and specc does not know it{hint}",
-                f"if it does not change the model's output, pass --ignore-config {self._prefix}{field}",
+                f"if it does not change the model's output, pass --ignore-config {repr(name)[1:-1]}",
             )
 
     def _get(self, field: str, default: Any) -> Any:

@@ -22,9 +22,13 @@ class LayerWeight:
     sources: tuple[tuple[str, tuple[int, ...]], ...]
 
 
-def layer_weights(spec: DecoderSpec, layer: int) -> Iterator[LayerWeight]:
-    """The weights of layer `layer`, in the order the layer function takes them; q, k, v and gate, up are packed."""
+def layer_weights(spec: DecoderSpec, layer: int, columns: int | None = None) -> Iterator[LayerWeight]:
+    """The weights of layer `layer`, in the order the layer function takes them; q, k, v and gate, up are packed.
+
+    columns: how many q, k and v read; None: the hidden size.
+    """
     a, m, names, hidden = spec.attention, spec.mlp, spec.names, spec.hidden
+    columns = hidden if columns is None else columns
     prefix = names.layer.format(layer=layer)
     query, keys = a.heads * a.head_dim, a.kv_heads * a.head_dim
 
@@ -34,7 +38,7 @@ def layer_weights(spec: DecoderSpec, layer: int) -> Iterator[LayerWeight]:
     qkv = ((names.query, query), (names.key, keys), (names.value, keys))
     gate_up = ((names.gate, m.intermediate), (names.up, m.intermediate))
     yield stacked("attention_norm", "norm", (f"{names.attention_norm}.weight", (hidden,)))
-    yield stacked("qkv", "attention", *((f"{n}.weight", (rows, hidden)) for n, rows in qkv))
+    yield stacked("qkv", "attention", *((f"{n}.weight", (rows, columns)) for n, rows in qkv))
     if a.qkv_bias:
         yield stacked("qkv_bias", "norm", *((f"{n}.bias", (rows,)) for n, rows in qkv))
     if a.qk_norm:
@@ -62,19 +66,35 @@ def layer_function(spec: DecoderSpec, role: str) -> ir.Function:
     weights = {w.name: value(w.name) for w in layer_weights(spec, 0)}
     hidden, past_key, past_value = value("hidden"), value("past_key"), value("past_value")
     shared = [value(name) for name in SHARED_INPUTS]
-    mixed, key, value_ = _attention(body, spec, hidden, [past_key, past_value, *shared], weights)
-    stream = body.op("Add", hidden, mixed)
+    normed = body.op("RMSNormalization", hidden, weights["attention_norm"], axis=-1, epsilon=spec.epsilon)
+    outputs = layer_body(body, spec, hidden, normed, [past_key, past_value, *shared], weights)
+    return function(f"{role}_layer", [hidden, past_key, past_value, *shared, *weights.values()], outputs, body)
+
+
+def layer_body(
+    body: Body,
+    spec: DecoderSpec,
+    residual: ir.Value,
+    read: ir.Value,
+    cached: list[ir.Value],
+    weights: dict[str, ir.Value],
+) -> dict[str, ir.Value]:
+    """Record what a layer does once its input is normed: outputs hidden_out, key and value.
+
+    residual: f32[B, S, H], the stream that is added to. read: f32[B, S, K], what q, k and v are made of.
+    cached: past_key, past_value and SHARED_INPUTS. weights: by name.
+    """
+    mixed, key, value_ = _attention(body, spec, read, cached, weights)
+    stream = body.op("Add", residual, mixed)
     out = body.op("Add", stream, _mlp(body, spec, stream, weights))
-    inputs = [hidden, past_key, past_value, *shared, *weights.values()]
-    return function(f"{role}_layer", inputs, {"hidden_out": out, "key": key, "value": value_}, body)
+    return {"hidden_out": out, "key": key, "value": value_}
 
 
 def _attention(
-    body: Body, spec: DecoderSpec, hidden: ir.Value, cached: list[ir.Value], weights: dict[str, ir.Value]
+    body: Body, spec: DecoderSpec, read: ir.Value, cached: list[ir.Value], weights: dict[str, ir.Value]
 ) -> tuple[ir.Value, ir.Value, ir.Value]:
     a = spec.attention
-    normed = body.op("RMSNormalization", hidden, weights["attention_norm"], axis=-1, epsilon=spec.epsilon)
-    qkv = _linear(body, normed, weights, "qkv")
+    qkv = _linear(body, read, weights, "qkv")
     sizes = {"heads": a.heads, "kv_heads": a.kv_heads, "head_dim": a.head_dim, "scale": a.scale}
     if a.qk_norm:
         norms = weights["query_norm"], weights["key_norm"]

@@ -6,8 +6,8 @@ __all__ = ["OPS", "attention", "linear", "norm", "sampling"]
 
 _STANDARD = """Add And ArgMax Cast CastLike Clip Concat Constant CumSum Div Equal Exp Expand Gather GatherElements
 GatherND Greater GreaterOrEqual Less LessOrEqual Max Min Mod Mul Neg Not Or Pad Range ReduceMax ReduceMin ReduceSum
-Relu Reshape RotaryEmbedding ScatterElements Shape Sigmoid Slice Softmax Split Squeeze Sub TopK Transpose Unsqueeze
-Where""".split()
+Relu Reshape RotaryEmbedding ScatterElements Shape Sigmoid Slice Softmax Split Squeeze Sub TensorScatter TopK Transpose
+Unsqueeze Where""".split()
 _CONTRIB = "FusedMatMul GroupQueryAttention MatMulNBits SkipSimplifiedLayerNormalization".split()
 
 OPS = frozenset(
