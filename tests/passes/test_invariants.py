@@ -28,7 +28,7 @@ def reshape_a_cache(model: ir.Model) -> None:
 
 
 def retype_a_cache(model: ir.Model) -> None:
-    model.graph.outputs[1].dtype = ir.DataType.FLOAT16
+    model.graph.outputs[1].type = ir.TensorType(ir.DataType.FLOAT16)
 
 
 def lose_a_cache_output(model: ir.Model) -> None:

@@ -104,7 +104,7 @@ class _Call:
             do_rotary=int(self.rotates_inside),
         )  # fmt: skip
         for present, past in ((key, self._past_key), (value, self._past_value)):
-            present.shape, present.type = past.shape, past.type
+            present.shape, present.type = past.shape and past.shape.copy(), ir.TensorType(dtype)
         if dtype != ir.DataType.FLOAT:
             y = body.op("Cast", y, to=ir.DataType.FLOAT)
         return [self.rows.cut(y), key, value]
