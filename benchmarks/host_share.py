@@ -30,7 +30,8 @@ def main() -> None:
                 shares.append(stats.host_s / (stats.host_s + stats.verify_s + stats.draft_s))
                 per_round.append(stats.host_s / stats.rounds * 1e3)
         print(
-            f"{name}: host {median(shares):.1%} of a round (worst {max(shares):.1%}), {median(per_round):.2f} ms a round"
+            f"{name}: host {median(shares):.1%} of a round (worst {max(shares):.1%}), "
+            f"{median(per_round):.2f} ms a round"
         )
 
 

@@ -6,7 +6,7 @@ from statistics import median, quantiles
 
 
 def interleaved(sides: Mapping[str, Callable[[], int]], repeats: int) -> dict[str, list[float]]:
-    """Milliseconds a token of each side, run A B A B ... `repeats` times after one warm-up. A side returns its tokens."""
+    """Milliseconds a token of each side, run A B A B ... after one warm-up. A side returns how many tokens it made."""
     for run in sides.values():
         run()
     times: dict[str, list[float]] = {name: [] for name in sides}

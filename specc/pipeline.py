@@ -208,3 +208,7 @@ def _warnings(plan: _Plan, manifest: Manifest) -> Iterator[str]:
             yield f"drafter {key!r} has its own {parts} ({size:,} bytes): in another dtype than the verifier's, or cut"
         if drafter.model is not None and drafter.model.context < manifest.context:
             yield f"drafter {key!r} reaches to position {drafter.model.context}; plain decoding beyond it"
+    rounds = sum(program.kind == "round" for program in manifest.programs)
+    if rounds:
+        weights = sum(p.bytes for p in manifest.precision if not p.part.endswith((".kv", ".embedding", ".rope")))
+        yield f"{rounds} round programs: loaded with fused, each holds a copy of the weights of its own ({weights:,} bytes)"
