@@ -32,15 +32,20 @@ class ModelCache:
     this model, another prompt), the rows that agree with the text are used and the others are fed again.
 
     rows: cache rows, context plus slack. max_width: most tokens one `feed` may take.
+    follows: the cache of a model whose results this one's rows are computed from, row by row: a row written anew there
+    is not trusted here.
     effort: what was fed since somebody last put a new `Effort` there.
     """
 
-    def __init__(self, feed: Feed, rows: int, max_width: int) -> None:
+    def __init__(self, feed: Feed, rows: int, max_width: int, *, follows: "ModelCache | None" = None) -> None:
         self.effort = Effort()
+        self._followers: list[ModelCache] = []
+        if follows is not None:
+            follows._followers.append(self)
         self._feed = feed
         self._ids = np.zeros(rows, np.int64)
         self._length = 0
-        self._max_width = max_width
+        self.max_width = max_width
 
     def agreed(self, ids: Tokens) -> int:
         """How many leading rows hold the leading tokens of `ids`."""
@@ -49,10 +54,19 @@ class ModelCache:
         first = int(differs.argmax()) if shared else 0
         return first if shared and differs[first] else shared
 
-    def feed(self, tokens: Tokens, position: int, rows: int) -> Logits:
-        """Write `tokens` `[S]` at rows `position ...`, S at most max_width; logits `[rows, V]` of the last `rows`."""
+    def forget(self, position: int) -> None:
+        """Trust no row from `position` on, here and in the caches that follow this one."""
+        self._length = min(self._length, position)
+        for follower in self._followers:
+            follower.forget(position)
+
+    def feed(self, tokens: Tokens, position: int, rows: int, *, keep: bool = True) -> Logits:
+        """Write `tokens` `[S]` at rows `position ...`, S at most max_width; logits `[rows, V]` of the last `rows`.
+
+        keep: whether these rows hold what they should; if not, they are never trusted.
+        """
         started = perf_counter()
-        logits = self._write(tokens, position, rows)
+        logits = self._write(tokens, position, rows, keep)
         self.effort.step_s += perf_counter() - started
         return logits
 
@@ -63,21 +77,23 @@ class ModelCache:
             raise ContextError(
                 f"cache rows {position} ... {end - 1} of {len(self._ids)}, of which {self._length} are written"
             )
+        self.forget(position)
         self._ids[position:end] = tokens
         self._length = end
 
     def extend(self, ids: Tokens, start: int, rows: int = 0) -> Logits:
         """Write `ids[start:]` in chunks; logits `[rows, V]` of the last `rows` (0 or 1) of them. start < len(ids)."""
         started = perf_counter()
-        for position in range(start, len(ids), self._max_width):
-            end = min(position + self._max_width, len(ids))
-            logits = self._write(ids[position:end], position, rows if end == len(ids) else 0)
+        for position in range(start, len(ids), self.max_width):
+            end = min(position + self.max_width, len(ids))
+            logits = self._write(ids[position:end], position, rows if end == len(ids) else 0, keep=True)
         self.effort.prefill_s += perf_counter() - started
         self.effort.prefilled_tokens += len(ids) - start
         return logits
 
-    def _write(self, tokens: Tokens, position: int, rows: int) -> Logits:
-        self._length = min(self._length, position)  # should the engine fail half-way, these rows hold nothing
+    def _write(self, tokens: Tokens, position: int, rows: int, keep: bool) -> Logits:
+        self.forget(position)  # should the engine fail half-way, these rows hold nothing
         logits = self._feed(tokens, position, rows)
-        self.record(tokens, position)
+        if keep:
+            self.record(tokens, position)
         return logits

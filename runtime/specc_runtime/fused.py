@@ -30,8 +30,8 @@ class FusedRound:
         """The tokens of one round after `history`, whose uniforms have the program's gamma."""
         self._drafter.refill(history)
         n, last_two = len(history), history.ids[-2:]
-        self._verifier.record([], n - 1)  # should the engine fail half-way, rows from here on hold nothing
-        self._drafter.cache.record([], n - 2)
+        self._verifier.forget(n - 1)  # should the engine fail half-way, rows from here on hold nothing
+        self._drafter.cache.forget(n - 2)
         started = perf_counter()
         fed = np.concatenate(uniforms).astype(np.float32)  # multiples of 2**-24: exact
         tokens: list[int] = self._programs.round(self._program, last_two, n - 2, fed, self._sampling).tolist()

@@ -45,16 +45,21 @@ class ModelDrafter:
         return max(0, self._context - committed + 1)  # the last drafted token is not fed
 
     def propose(self, history: TokenHistory, gamma: int, uniforms: NDArray[np.float64]) -> Draft:
-        self.refill(history)
         drafted: list[int] = []
-        tokens, position = history.ids[-2:], len(history) - 2
         for u in uniforms.tolist():
-            logits = self.cache.feed(tokens, position, 1)
+            logits = self._next_step(history, drafted) if drafted else self._first_step(history)
             drafted.append(self._pick(logits, history, drafted, u))
-            position += len(tokens)
-            tokens = np.array(drafted[-1:], np.int64)
         ids = np.array(drafted, np.int64)
         return Draft(ids) if self._greedy else Draft(ids, self._laws[: len(ids)], self._law_ids)
+
+    def _first_step(self, history: TokenHistory) -> Logits:
+        """Logits `[1, Vd]` after the committed tokens."""
+        self.refill(history)
+        return self.cache.feed(history.ids[-2:], len(history) - 2, 1)
+
+    def _next_step(self, history: TokenHistory, drafted: Sequence[int]) -> Logits:
+        """Logits `[1, Vd]` after the committed tokens and all of `drafted`, of which the last was not fed yet."""
+        return self.cache.feed(np.array(drafted[-1:], np.int64), len(history) + len(drafted) - 1, 1)
 
     def refill(self, history: TokenHistory) -> None:
         """Feed what the cache lacks of the committed tokens but the last two."""

@@ -3,6 +3,10 @@
 One `Programs` object serves one sequence at a time (batch 1). Positions are cache rows: `position` is where the first
 of the given tokens is written. Rejection needs no call: feeding at an earlier position overwrites what was there.
 Returned arrays are views that stay valid until the next call on the same object.
+
+A feature drafter's row i goes with the verifier's row i: it is fed token i + 1 and reads the verifier's feature there.
+Features are state like caches and never cross this interface, so they may live on a device: `verify` leaves those of
+the rows it is fed, `draft` leaves the drafter's own prediction for the row after, `catchup` leaves none.
 """
 
 from dataclasses import dataclass
