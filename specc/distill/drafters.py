@@ -16,6 +16,9 @@ from specc.models.spec import DecoderSpec
 
 DECODER_LAYERS = 1
 
+_START_SCALE = 0.3
+"""Random states under the verifier's own norm would start with laws far sharper than any it has."""
+
 
 class Drafter(nn.Module):
     """first: the first position with a prediction. steps: how deep rollouts go, None for as deep as asked."""
@@ -29,7 +32,7 @@ class Drafter(nn.Module):
         self.dtype = verifier.dtype
         self._cos, self._sin = rope_tables(verifier.spec, verifier.device)
         self._embedding = verifier.embedding
-        self.norm = nn.Parameter(verifier.final_norm.clone())
+        self.norm = nn.Parameter(_START_SCALE * verifier.final_norm)
 
     def rollout(self, tokens: Tensor, features: Tensor, steps: int) -> Iterator[Tensor]:
         """States `[B, N, H]` the head reads, one for each rollout step.
@@ -60,7 +63,11 @@ class Drafter(nn.Module):
 
 
 class Layer(nn.Module):
-    """Weights of one Llama layer whose q, k and v read `columns` columns."""
+    """Weights of one Llama layer whose q, k and v read `columns` columns.
+
+    Queries start equal to their keys: a position first attends to itself, whose token says most, and learns to look
+    around from there. Independent random ones would start by averaging over everything.
+    """
 
     def __init__(self, spec: DecoderSpec, columns: int) -> None:
         super().__init__()
@@ -71,6 +78,10 @@ class Layer(nn.Module):
         self.mlp_norm = nn.Parameter(torch.ones(hidden))
         self.gate_up = _matrix(2 * inner, hidden)
         self.down = _matrix(hidden, inner)
+        with torch.no_grad():
+            query, key, _ = split_qkv(spec, self.qkv, 0)
+            keys = key.reshape(a.kv_heads, a.head_dim, columns)
+            query.copy_(keys.repeat_interleave(a.heads // a.kv_heads, 0).flatten(0, 1))
 
 
 class FeatureDrafter(Drafter):

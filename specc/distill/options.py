@@ -29,8 +29,8 @@ class Recipe:
     tokens: int = 320
     text_share: float = 0.45
     batch: int = 4
-    steps: int = 4
-    single_share: float = 0.3
+    steps: int = 3
+    single_share: float = 0.5
     decay: float = 0.8
     question_weight: float = 0.3
     learning_rate: float = 1e-3
