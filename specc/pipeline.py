@@ -211,4 +211,4 @@ def _warnings(plan: _Plan, manifest: Manifest) -> Iterator[str]:
     rounds = sum(program.kind == "round" for program in manifest.programs)
     if rounds:
         weights = sum(p.bytes for p in manifest.precision if not p.part.endswith((".kv", ".embedding", ".rope")))
-        yield f"{rounds} round programs: loaded with fused, each holds a copy of the weights of its own ({weights:,} bytes)"
+        yield f"{rounds} round programs: with --fused each holds its own copy of the weights ({weights:,} bytes)"
