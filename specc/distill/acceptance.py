@@ -73,7 +73,7 @@ class _Sum:
     def add(self, accepted: list[Tensor], overlap: Tensor, answers: Tensor, first: int) -> None:
         """Rounds whose DEPTH positions all lie in answers; their k-th token is drafted by step k-1."""
         depth, width = len(accepted), answers.shape[1]
-        starts = width - DEPTH
+        starts = max(width - DEPTH, 0)
         inside = torch.stack([answers[:, k : k + starts] for k in range(DEPTH)]).all(0)
         inside[:, :first] = False
         running = torch.ones_like(overlap[:, :starts])

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from specc.distill.conversations import Conversations
 from specc.distill.text_phase import questions
+from specc.errors import OptionError
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,13 @@ class Corpus:
             for shard, made in enumerate(shards)
             for row, number in enumerate(questions(made.tokens, made.answers, opening))
         ]
-        kept_apart = {place for number, place in numbers if number % held_out == 0} or {numbers[0][1]}
+        if len(numbers) < 2:
+            raise OptionError(
+                f"minutes: time for {len(numbers)} conversations; one to train on and one to hold out are needed"
+            )
+        kept_apart = {place for number, place in numbers if number % held_out == 0}
+        if len(kept_apart) in (0, len(numbers)):
+            kept_apart = {numbers[0][1]}
         self.held_out = [place for _, place in numbers if place in kept_apart]
         self.trained = [place for _, place in numbers if place not in kept_apart]
 
