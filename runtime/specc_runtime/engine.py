@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -26,6 +27,8 @@ from specc_runtime.rng import fresh_seed
 from specc_runtime.text import TextCodec, TextStream
 
 Prompt = str | Sequence[int] | Tokens
+Gamma = int | Literal["auto"] | Controller | None
+AUTO: Literal["auto"] = "auto"
 
 
 class Engine:
@@ -75,14 +78,15 @@ class Engine:
         params: SamplingParams | None = None,
         *,
         drafter: str | Drafter | None = None,
-        gamma: int | Controller | None = None,
+        gamma: Gamma = None,
         plain: bool = False,
         streamer: Streamer | None = None,
     ) -> Generation:
         """Generate after `prompt` (text or ids): iterate over the result for ids, or call its `finish()`.
 
         params: None is greedy with the defaults of SamplingParams. drafter: a key of the bundle's drafters, or "ngram".
-        gamma: tokens drafted in a round, or what chooses them; None: the bundle's own. plain: draft nothing.
+        gamma: tokens drafted in a round, "auto" to choose them round by round from what pays, or what chooses them;
+        None: the bundle's own. "auto" times rounds: a seed alone does not repeat a sampled text. plain: draft nothing.
         streamer: called with each piece of text that is final; it never sees half a character or part of a stop string.
 
         Raises OptionError, ContextError, RequestError (a prompt that is empty or has unknown ids), TokenizerError.
@@ -98,7 +102,7 @@ class Engine:
         params: SamplingParams,
         *,
         drafter: str | Drafter | None = None,
-        gamma: int | Controller | None = None,
+        gamma: Gamma = None,
         plain: bool = False,
     ) -> Iterator[Generation]:
         """`params.n` generations one after the other, the prompt prefilled once; arguments and errors are `generate`'s.
@@ -119,7 +123,7 @@ class Engine:
         prompt: Prompt,
         params: SamplingParams,
         drafter: str | Drafter | None,
-        gamma: int | Controller | None,
+        gamma: Gamma,
         plain: bool,
     ) -> "_Request":
         """The arguments of `generate`, checked."""
@@ -139,7 +143,7 @@ class Engine:
             verifier=models.verifier,
             drafter=NoDrafter(),
             warper=models.warper(params, request.max_gamma + 1),
-            controller=request.controller,
+            controller=request.controller or self._adaptive(request),
             output=self._output(params, streamer),
             eos_ids=models.eos_ids,
             context=models.context,
@@ -168,17 +172,28 @@ class Engine:
             )
         return ids
 
-    def _controller(self, gamma: int | Controller | None, drafter_named: bool) -> tuple[Controller, int]:
-        """What chooses gamma, and the most it may choose."""
+    def _controller(self, gamma: Gamma, drafter_named: bool) -> tuple[Controller | None, int]:
+        """What chooses gamma, None for one that adapts to each text, and the most it may choose."""
         limit = self._models.max_gamma
+        if isinstance(gamma, str):
+            if gamma != AUTO:
+                raise OptionError(f'gamma is {gamma!r}: it is a number, "auto" or a Controller')
+            return None, max(self.manifest.gammas, default=0)
         if gamma is None:
-            gamma = self.manifest.gamma or (max(self.manifest.gammas, default=0) if drafter_named else 0)
-        if not isinstance(gamma, int | np.integer):
+            chosen = self.manifest.gamma or (max(self.manifest.gammas, default=0) if drafter_named else 0)
+        elif isinstance(gamma, int | np.integer):
+            chosen = int(gamma)
+        else:
             return gamma, limit
-        gamma = int(gamma)
-        if not 0 <= gamma <= limit:
-            raise OptionError(f"gamma is {gamma}: this bundle's programs verify 0 to {limit} drafted tokens in a round")
-        return FixedGamma(gamma), gamma
+        if not 0 <= chosen <= limit:
+            raise OptionError(
+                f"gamma is {chosen}: this bundle's programs verify 0 to {limit} drafted tokens in a round"
+            )
+        return FixedGamma(chosen), chosen
+
+    def _adaptive(self, request: "_Request") -> Controller:
+        key = request.drafter if isinstance(request.drafter, str) else None
+        return self._models.adaptive_gamma(key, request.prompt, request.params.max_new_tokens)
 
     def _output(self, params: SamplingParams, streamer: Streamer | None) -> Output:
         needs_text = bool(params.stop_strings) or streamer is not None
@@ -187,11 +202,11 @@ class Engine:
 
 @dataclass(frozen=True)
 class _Request:
-    """What `generate` was asked for, checked and with defaults filled in."""
+    """What `generate` was asked for, checked and with defaults filled in. controller: None adapts to each text."""
 
     prompt: Tokens
     params: SamplingParams
     drafter: str | Drafter | None
-    controller: Controller
+    controller: Controller | None
     max_gamma: int
     seed: int

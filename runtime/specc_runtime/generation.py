@@ -98,11 +98,22 @@ def _run(job: Job, drafters: Sequence[ModelCache], engine_lock: threading.Lock) 
 
 
 def _account(job: Job, drafters: Sequence[ModelCache], busy_s: float) -> None:
-    """Where the time went: in the engine by purpose, and the rest in the host."""
+    """Where the time went, in all and in the round just ended: in the engine by purpose, and the rest in the host."""
     stats, verifier = job.stats, job.verifier.effort
-    stats.verifier_prefilled_tokens = verifier.prefilled_tokens
-    stats.drafter_prefilled_tokens = sum(cache.effort.prefilled_tokens for cache in drafters)
-    stats.prefill_s = verifier.prefill_s + sum(cache.effort.prefill_s for cache in drafters)
-    stats.verify_s = verifier.step_s
-    stats.draft_s = sum(cache.effort.step_s for cache in drafters)
-    stats.host_s = busy_s - stats.prefill_s - stats.verify_s - stats.draft_s
+    refilled = sum(cache.effort.prefilled_tokens for cache in drafters)
+    refill_s = sum(cache.effort.prefill_s for cache in drafters)
+    draft_s = sum(cache.effort.step_s for cache in drafters)
+    host_s = busy_s - verifier.prefill_s - verifier.step_s - refill_s - draft_s
+    if stats.last_round is not None:
+        stats.last_round = stats.last_round._replace(
+            draft_s=draft_s - stats.draft_s,
+            verify_s=verifier.step_s - stats.verify_s,
+            host_s=host_s - stats.host_s,
+            prefill_s=verifier.prefill_s + stats.refill_s - stats.prefill_s,
+            refill_s=refill_s - stats.refill_s,
+            prefilled=verifier.prefilled_tokens - stats.verifier_prefilled_tokens,
+            refilled=refilled - stats.drafter_prefilled_tokens,
+        )
+    stats.verifier_prefilled_tokens, stats.drafter_prefilled_tokens = verifier.prefilled_tokens, refilled
+    stats.prefill_s, stats.refill_s = verifier.prefill_s + refill_s, refill_s
+    stats.verify_s, stats.draft_s, stats.host_s = verifier.step_s, draft_s, host_s

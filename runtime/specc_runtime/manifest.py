@@ -87,11 +87,28 @@ class ModelInfo:
 
 
 @dataclass(frozen=True)
+class Speculation:
+    """What drafting with one drafter costs and gains, measured where the bundle was compiled.
+
+    round_s: seconds of rounds that draft 0, 1, 2, ... tokens, prefill apart. refill_s: seconds a known token it is fed.
+    acceptance: share of its drafts of which at least the first 1, 2, ... tokens were accepted, decoding greedily.
+    draft_rate: share of the rounds in which it had a draft. tokens: how many were decoded for these shares.
+    """
+
+    round_s: tuple[float, ...]
+    refill_s: float
+    acceptance: tuple[float, ...]
+    draft_rate: float
+    tokens: int
+
+
+@dataclass(frozen=True)
 class DrafterInfo:
     """One drafter. kind "model": has draft/catchup programs; "ngram": looks the draft up in the text so far.
 
     head_ids: bundle file (.npy, int32 [head_rows], ascending): full token id of each row of a trimmed head, or None.
     shares: what it shares with the verifier's weights, for the report.
+    measured: what drafting with it costs and gains, for choosing gamma; None: not measured.
     """
 
     kind: Literal["model", "ngram"]
@@ -100,6 +117,7 @@ class DrafterInfo:
     head_ids: str | None = None
     shares: tuple[str, ...] = ()
     source: str = ""
+    measured: Speculation | None = None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,17 @@ from collections.abc import Iterable
 from math import prod
 
 from specc_runtime.errors import ManifestError
-from specc_runtime.manifest import MANIFEST_NAME, VERIFIER, DrafterInfo, Manifest, ModelInfo, Program, TokenizerInfo
+from specc_runtime.manifest import (
+    FEATURES,
+    MANIFEST_NAME,
+    VERIFIER,
+    DrafterInfo,
+    Manifest,
+    ModelInfo,
+    Program,
+    Speculation,
+    TokenizerInfo,
+)
 
 _INTEGERS = ("bool", "int4", "uint4", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 _FLOATS = ("float8_e4m3fn", "float16", "bfloat16", "float32", "float64")
@@ -79,6 +89,8 @@ def _check_drafter(place: str, key: str, drafter: DrafterInfo, manifest: Manifes
         raise ManifestError(f"drafters: a drafter can't be called {VERIFIER!r}")
     if (drafter.kind == "model") != (drafter.model is not None):
         raise ManifestError(f"{place}.model: must be given for kind model, and only for it")
+    if drafter.features and drafter.kind != "model":
+        raise ManifestError(f"{place}.features: only a drafter of kind model can read features")
     if drafter.model is not None:
         _check_model(f"{place}.model", drafter.model)
     if (drafter.head_ids is None) != (drafter.head_rows is None):
@@ -87,6 +99,17 @@ def _check_drafter(place: str, key: str, drafter: DrafterInfo, manifest: Manifes
         raise ManifestError(f"{place}.head_rows: {drafter.head_rows} must be between 1 and the verifier's vocab_rows")
     if drafter.head_ids is not None:
         _check_listed(drafter.head_ids, f"{place}.head_ids", manifest)
+    if drafter.measured is not None:
+        _check_speculation(f"{place}.measured", drafter.measured)
+
+
+def _check_speculation(place: str, measured: Speculation) -> None:
+    if len(measured.round_s) != len(measured.acceptance) + 1:
+        raise ManifestError(f"{place}: round_s must have one entry more than acceptance")
+    if min(measured.round_s) <= 0 or measured.refill_s < 0 or measured.tokens < 0:
+        raise ManifestError(f"{place}: round_s must be above 0, refill_s and tokens 0 or more")
+    if any(not 0 <= share <= 1 for share in (*measured.acceptance, measured.draft_rate)):
+        raise ManifestError(f"{place}: acceptance and draft_rate must lie between 0 and 1")
 
 
 def _check_programs(manifest: Manifest) -> None:
@@ -103,6 +126,17 @@ def _check_programs(manifest: Manifest) -> None:
             layout = (state.dtype, state.shape)
             if buffers.setdefault((state.owner, state.role), layout) != layout:
                 raise ManifestError(f"{where}: {state.owner} {state.role!r} has another dtype or shape elsewhere")
+        _check_features(place, program, manifest)
+
+
+def _check_features(place: str, program: Program, manifest: Manifest) -> None:
+    """A step of the verifier that leaves a drafter's features out would leave stale ones behind."""
+    kept = {state.owner for state in program.state if state.role == FEATURES}
+    for key, drafter in manifest.drafters.items():
+        concerned = program.drafter == key or program.kind in ("prefill", "verify", "round", "loop")
+        if (drafter.features and concerned) != (key in kept):
+            found = "has" if key in kept else "lacks"
+            raise ManifestError(f"{place}: {found} the state 'features' of drafter {key!r}; re-compile the bundle")
 
 
 def _check_program(place: str, program: Program, manifest: Manifest) -> None:

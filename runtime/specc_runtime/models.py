@@ -3,8 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from specc_runtime.acceptance_estimate import AcceptanceEstimate
 from specc_runtime.bundle import Bundle
 from specc_runtime.cache import ModelCache
+from specc_runtime.controller import AdaptiveGamma
+from specc_runtime.cost_estimate import CostEstimate
 from specc_runtime.drafting.base import Drafter
 from specc_runtime.drafting.model import ModelDrafter
 from specc_runtime.drafting.ngram import NgramDrafter
@@ -14,9 +17,12 @@ from specc_runtime.fused import FusedRound
 from specc_runtime.manifest import VERIFIER
 from specc_runtime.params import SamplingParams
 from specc_runtime.selection import find_round
+from specc_runtime.speculation import round_costs
 from specc_runtime.warp import Warper
 
 NGRAM = "ngram"  # always there: it needs no program of its own
+GUESSED_ACCEPTANCE = 0.6  # of each position, for drafters nobody measured
+GUESSED_COST = 0.15  # plain steps a drafted token adds to a round, likewise
 
 
 class Models:
@@ -41,6 +47,7 @@ class Models:
             key: _drafter_cache(programs, key, context + manifest.slack) for key, context in self._contexts.items()
         }
         self._head_ids = {key: _load_head_ids(bundle, key) for key in self._contexts}
+        self._costs: dict[str | None, CostEstimate] = {}  # of the machine: what one request learns the next uses
 
     @property
     def max_gamma(self) -> int:
@@ -79,6 +86,25 @@ class Models:
             columns=self._manifest.verifier.vocab_rows if ids is None else len(ids),
             max_gamma=max_gamma,
             law_ids=ids,
+        )
+
+    def adaptive_gamma(self, key: str | None, prompt: Tokens, room: int) -> AdaptiveGamma:
+        """What chooses among the bundle's gammas for one request; key None: a drafter of the caller's own."""
+        limit = max(self._manifest.gammas, default=0)
+        info = self._manifest.drafters.get(key or "")
+        measured = info.measured if info is not None else None
+        guesses = range(1, limit + 1)
+        acceptance = measured.acceptance if measured else [GUESSED_ACCEPTANCE**i for i in guesses]
+        if key not in self._costs:
+            costs = round_costs(measured.round_s) if measured else [1.0, *(1 + GUESSED_COST * i for i in guesses)]
+            self._costs[key] = CostEstimate(costs[: limit + 1], measured.round_s[0] if measured else 0.0)
+        cache = self.drafter_caches.get(key or "")
+        return AdaptiveGamma(
+            AcceptanceEstimate(acceptance, limit),
+            self._costs[key],
+            room=room,
+            missed=0 if cache is None else len(prompt) - cache.agreed(prompt),
+            refill_s=measured.refill_s if measured else 0.0,
         )
 
     def fused_rounds(self, key: str, drafter: Drafter, params: SamplingParams, max_gamma: int) -> dict[int, FusedRound]:

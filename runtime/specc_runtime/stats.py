@@ -1,7 +1,31 @@
 """What a generation did: drafts, acceptances, tokens and where the time went, under vLLM's metric names."""
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class RoundRecord(NamedTuple):
+    """One round. accepted: drafted tokens emitted. Times are wall-clock seconds.
+
+    draft_s, verify_s: inside the engine, host_s: the runtime's own work. prefill_s: for `prefilled` known tokens the
+    verifier was fed; refill_s: for `refilled` ones of the drafter. A round that only prefills has no verify_s.
+    """
+
+    drafted: int
+    accepted: int
+    emitted: int
+    draft_s: float = 0.0
+    verify_s: float = 0.0
+    host_s: float = 0.0
+    prefill_s: float = 0.0
+    refill_s: float = 0.0
+    prefilled: int = 0
+    refilled: int = 0
+
+    @property
+    def round_s(self) -> float:
+        """The round's seconds without what the drafter had to catch up on."""
+        return self.draft_s + self.verify_s + self.host_s
 
 
 @dataclass
@@ -14,7 +38,9 @@ class Stats:
     ..._prefilled_tokens: known tokens a model was fed: prompts, and for the drafter rows it had missed.
     full_verifications: caches recomputed at full verification points, the seconds that took, and the largest absolute
     difference between a logit of the incremental cache and of the new one.
-    verify_s, draft_s, prefill_s: inside the engine. host_s: the runtime's own work.
+    verify_s, draft_s, prefill_s: inside the engine; refill_s: the drafter's part of prefill_s.
+    host_s: the runtime's own work.
+    last_round: the newest round; None before the first has ended.
     """
 
     spec_decode_num_drafts: int = 0
@@ -29,9 +55,11 @@ class Stats:
     full_verification_s: float = 0.0
     largest_logit_difference: float = 0.0
     prefill_s: float = 0.0
+    refill_s: float = 0.0
     draft_s: float = 0.0
     verify_s: float = 0.0
     host_s: float = 0.0
+    last_round: RoundRecord | None = None
 
     def record_round(self, drafted: int, accepted: int, emitted: int) -> None:
         """Count one round. A text that ends inside a round counts what it gave out: `accepted` <= `emitted`."""
@@ -44,6 +72,7 @@ class Stats:
         per_position.extend([0] * (drafted - len(per_position)))
         for position in range(accepted):
             per_position[position] += 1
+        self.last_round = RoundRecord(drafted, accepted, emitted)
 
     def record_verification(self, difference: float, seconds: float) -> None:
         """Count one full verification point."""
@@ -62,5 +91,6 @@ class Stats:
         return self.emitted_tokens / max(1, self.rounds)
 
     def as_dict(self) -> dict[str, Any]:
-        """Every count, time and ratio by name, ready for JSON."""
-        return {**asdict(self), "acceptance_rate": self.acceptance_rate, "tokens_per_round": self.tokens_per_round}
+        """Every count, time and ratio by name, ready for JSON; the last round, a detail, is left out."""
+        totals = {name: value for name, value in asdict(self).items() if name != "last_round"}
+        return {**totals, "acceptance_rate": self.acceptance_rate, "tokens_per_round": self.tokens_per_round}

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from specc_runtime.errors import ManifestError
-from specc_runtime.manifest import DrafterInfo, FileEntry, Manifest, StateSpec, Topology
+from specc_runtime.manifest import DrafterInfo, FileEntry, Manifest, Speculation, StateSpec, Topology
 from specc_runtime.manifest_checks import check_bundle_path, check_manifest
 from specc_runtime.manifest_writing import manifest_json
 from tests.support.manifests import small_manifest, with_program
@@ -11,6 +11,12 @@ from tests.support.manifests import small_manifest, with_program
 SMALL = small_manifest()
 BAD_CHARACTERS = ("C:/x", "C:x", "a\\b", "\\\\host\\x", "a\0b", "a\nb", "\ud800", "~?", "a|b")
 STATE = SMALL.programs[0].state[0]
+
+
+def measured(*values: object) -> Manifest:
+    """The small manifest, another measurement of its model drafter in it."""
+    drafter = replace(SMALL.drafters["draft"], measured=Speculation(*values))
+    return replace(SMALL, drafters={**SMALL.drafters, "draft": drafter})
 
 
 def test_the_small_manifest_holds_together() -> None:
@@ -44,6 +50,9 @@ def test_the_small_manifest_holds_together() -> None:
         (with_program(state=(replace(STATE, dtype="float33"),)), "float33"),
         (with_program(state=(replace(STATE, name="tokens"),)), r"programs\[0\].inputs: 'tokens' is used twice"),
         (with_program(state=(replace(STATE, also=("logits",)),)), r"programs\[0\].outputs: 'logits' is used twice"),
+        (measured((0.1, 0.2), 0.0, (0.5, 0.2), 1.0, 9), "drafters.draft.measured: round_s must have one entry more"),
+        (measured((0.0, 0.2), 0.0, (0.5,), 1.0, 9), "drafters.draft.measured: round_s must be above 0"),
+        (measured((0.1, 0.2), 0.0, (1.5,), 1.0, 9), "acceptance and draft_rate must lie between 0 and 1"),
         (with_program(kind="draft"), r"programs\[0\].drafter: missing"),
     ],
 )

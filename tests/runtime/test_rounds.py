@@ -9,7 +9,11 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare
 
 from specc_runtime.accept import Accepted, accept_block, accept_tokenwise, draw
+from specc_runtime.acceptance_estimate import AcceptanceEstimate
+from specc_runtime.controller import AdaptiveGamma
+from specc_runtime.cost_estimate import CostEstimate
 from specc_runtime.rng import Purpose, RoundUniforms, round_uniforms, uniforms
+from specc_runtime.stats import Stats
 
 ROUNDS = 3
 TOKENS = 5
@@ -46,11 +50,25 @@ def reading_the_tail(rejected: Sequence[int]) -> int:
     return 3 if len(rejected) == 0 or rejected[-1] == 1 else 1
 
 
-def generate(
-    seed: int, keying: Keying, controller: Callable[[Sequence[int]], int], accept: Callable
-) -> tuple[int, ...]:
+class Adaptive:
+    """The shipped controller, at costs where what one round accepted decides what the next one drafts."""
+
+    def __init__(self) -> None:
+        costs = CostEstimate([1, 1.25, 1.45, 1.55], plain_s=1.0)
+        self._chooser = AdaptiveGamma(AcceptanceEstimate([0.5, 0.27, 0.1], 3), costs, room=100, missed=0)
+        self._stats = Stats()
+        self._gamma = 2
+
+    def __call__(self, rejected: Sequence[int]) -> int:
+        accepted = self._gamma - len(rejected)
+        self._stats.record_round(self._gamma, accepted, accepted + 1)
+        self._gamma = self._chooser.choose(self._stats)
+        return self._gamma
+
+
+def generate(seed: int, keying: Keying, controller: Callable[[], Controller], accept: Rule) -> tuple[int, ...]:
     """The first tokens of three rounds; the verifier alone completes them if three rounds gave fewer."""
-    tokens, gamma = list(PROMPT), 2
+    tokens, gamma, next_gamma = list(PROMPT), 2, controller()
     for _ in range(ROUNDS):
         committed, drafted = len(tokens), []
         u = keying(seed, committed, gamma)
@@ -59,7 +77,7 @@ def generate(
         before = [tokens[-1], *drafted]
         count, token = accept(drafted, VERIFIER[before], DRAFTER[before[:-1]], u.accept)
         tokens += [*drafted[:count], token]
-        gamma = controller(drafted[count:])
+        gamma = next_gamma(drafted[count:])
     while len(tokens) < len(PROMPT) + TOKENS:
         tokens.append(draw(VERIFIER[tokens[-1]], keying(seed, len(tokens), 0).accept[0]))
     return tuple(tokens[len(PROMPT) : len(PROMPT) + TOKENS])
@@ -83,36 +101,41 @@ def p_value(sequences: Sequence[tuple[int, ...]]) -> float:
     return float(chisquare(observed, expected).pvalue)
 
 
-def sample(count: int, keying: Keying, controller: Controller, accept: Rule) -> float:
+def sample(count: int, keying: Keying, controller: Callable[[], Controller], accept: Rule) -> float:
     return p_value([generate(seed, keying, controller, accept) for seed in range(count)])
 
 
-CONTROLLERS = [steady, reading_the_tail]
+CONTROLLERS = pytest.mark.parametrize(
+    "controller", [lambda: steady, lambda: reading_the_tail, Adaptive], ids=["steady", "reading the tail", "adaptive"]
+)
+RULES = pytest.mark.parametrize("accept", [accept_block, accept_tokenwise])
 
 
-@pytest.mark.parametrize("controller", CONTROLLERS)
-@pytest.mark.parametrize("accept", [accept_block, accept_tokenwise])
-def test_three_rounds_have_the_verifiers_joint_law(
-    controller: Callable[[Sequence[int]], int], accept: Callable
-) -> None:
+@CONTROLLERS
+@RULES
+def test_three_rounds_have_the_verifiers_joint_law(controller: Callable[[], Controller], accept: Rule) -> None:
     assert sample(5000, by_round, controller, accept) > 1e-3
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("controller", CONTROLLERS)
-@pytest.mark.parametrize("accept", [accept_block, accept_tokenwise])
-def test_three_rounds_of_many_seeds(controller: Controller, accept: Rule) -> None:
+@CONTROLLERS
+@RULES
+def test_three_rounds_of_many_seeds(controller: Callable[[], Controller], accept: Rule) -> None:
     assert sample(60_000, by_round, controller, accept) > 1e-3
 
 
-@pytest.mark.parametrize("controller", CONTROLLERS)
-def test_the_same_test_fails_a_key_by_position(controller: Controller) -> None:
+@CONTROLLERS
+def test_the_same_test_fails_a_key_by_position(controller: Callable[[], Controller]) -> None:
     assert sample(5000, by_position, controller, accept_block) < 1e-6
 
 
+def test_the_adaptive_controller_is_worth_testing() -> None:
+    assert {Adaptive()(rejected) for rejected in ([], [0], [0, 1])} == {1, 2, 3}
+
+
 def test_the_same_seed_gives_the_same_tokens() -> None:
-    assert generate(7, by_round, steady, accept_block) == generate(7, by_round, steady, accept_block)
-    assert len({generate(seed, by_round, steady, accept_block) for seed in range(40)}) > 10
+    assert generate(7, by_round, Adaptive, accept_block) == generate(7, by_round, Adaptive, accept_block)
+    assert len({generate(seed, by_round, Adaptive, accept_block) for seed in range(40)}) > 10
 
 
 def test_uniforms_of_consecutive_rounds_never_meet() -> None:

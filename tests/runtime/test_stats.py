@@ -32,3 +32,12 @@ def test_as_dict_is_json_with_vllms_names() -> None:
     assert read["verify_s"] == 0.25
     assert read["acceptance_rate"] == 0.5
     assert read["tokens_per_round"] == 2
+
+
+def test_last_round_is_kept_apart_from_the_totals() -> None:
+    stats = Stats()
+    assert stats.last_round is None
+    stats.record_round(drafted=4, accepted=2, emitted=3)
+    assert stats.last_round is not None
+    assert stats.last_round[:3] == (4, 2, 3)
+    assert "last_round" not in stats.as_dict()

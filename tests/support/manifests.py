@@ -12,6 +12,7 @@ from specc_runtime.manifest import (
     ModelInfo,
     PartPrecision,
     Program,
+    Speculation,
     StateSpec,
     TensorSpec,
     TokenizerInfo,
@@ -35,7 +36,13 @@ def small_manifest() -> Manifest:
         gamma=4,
         verifier=_model("verifier"),
         drafters={
-            "draft": DrafterInfo(kind="model", model=_model("drafter"), head_rows=4, head_ids="head_ids.npy"),
+            "draft": DrafterInfo(
+                kind="model",
+                model=_model("drafter"),
+                head_rows=4,
+                head_ids="head_ids.npy",
+                measured=Speculation((0.01, 0.012, 0.013), 0.001, (0.5, 0.25), draft_rate=1.0, tokens=64),
+            ),
             "ngram": DrafterInfo(kind="ngram"),
         },
         topologies={"chain": Topology((-1, 0, 1, 2))},
