@@ -38,34 +38,57 @@ def run_command(bundle: Path, as_json: bool, **asked: Any) -> None:
 
     if asked["plain"] and asked["compare"]:
         raise click.UsageError("--compare decodes plainly too; leave --plain out")
+    if asked["n"] != 1 and asked["compare"]:
+        raise click.UsageError("--compare compares one text; leave --n out")
+    if asked["logprobs"] is not None and not as_json:
+        raise click.UsageError("--logprobs are part of --json; add it")
     params = sampling_params(asked)
     text = prompt_text(asked["prompt"], asked["prompt_file"])
     engine = Engine.load(bundle, threads=asked["threads"], fused=asked["fused"])
     prompt = chat_turn(bundle, engine.manifest.tokenizer, text) if asked["chat"] else text
-    runs = _runs(engine, prompt, params, asked, stream=not as_json)
-    if as_json:
-        print_json(_document(runs))
+    way = {name: asked[name] for name in ("drafter", "gamma", "plain")}
+    if params.n == 1:
+        runs = _runs(engine, prompt, params, way, compare=asked["compare"], stream=not as_json)
     else:
-        _print_figures(runs, params)
+        runs = _samples(engine, prompt, params, way, show=not as_json)
+    if as_json:
+        print_json(_document(runs) if params.n == 1 else {"samples": [run.record() for run in runs.values()]})
+    else:
+        _print_figures(runs, side_by_side=params.n == 1)
+        if asked["compare"]:
+            _print_verdict(runs, params)
 
 
 def _runs(
-    engine: "Engine", prompt: str, params: "SamplingParams", asked: dict[str, Any], *, stream: bool
+    engine: "Engine", prompt: str, params: "SamplingParams", way: dict[str, Any], *, compare: bool, stream: bool
 ) -> dict[str, "Timed"]:
-    """What was asked for, streamed to stdout if `stream`, then with --compare the same prompt decoded plainly."""
+    """What was asked for, streamed to stdout if `stream`, then to `compare` the same prompt decoded plainly."""
     from specc.cli.timing import timed
 
-    way = {name: asked[name] for name in ("drafter", "gamma", "plain")}
     streamer = _write if stream else None
     runs = {
-        "plain" if asked["plain"] else "speculative": timed(
+        "plain" if way["plain"] else "speculative": timed(
             lambda: engine.generate(prompt, params, streamer=streamer, **way)
         )
     }
     if stream:
         _write("\n")
-    if asked["compare"]:
+    if compare:
         runs["plain"] = timed(lambda: engine.generate(prompt, params, plain=True))
+    return runs
+
+
+def _samples(
+    engine: "Engine", prompt: str, params: "SamplingParams", way: dict[str, Any], *, show: bool
+) -> dict[str, "Timed"]:
+    """`params.n` texts, each written to stdout when it is complete if `show`."""
+    from specc.cli.timing import timed
+
+    runs, samples = {}, engine.generate_samples(prompt, params, **way)
+    for sample in range(1, params.n + 1):
+        run = runs[f"sample {sample}"] = timed(lambda: next(samples))
+        if show:
+            _write(run.generation.text + "\n")
     return runs
 
 
@@ -85,13 +108,18 @@ def _document(runs: dict[str, "Timed"]) -> dict[str, Any]:
     return document
 
 
-def _print_figures(runs: dict[str, "Timed"], params: "SamplingParams") -> None:
-    from specc.cli.timing import ROWS, first_difference
+def _print_figures(runs: dict[str, "Timed"], *, side_by_side: bool) -> None:
+    """A column for each run `side_by_side`, else a row."""
+    figures = {label: run.figures() for label, run in runs.items()}
+    names = dict.fromkeys(name for column in figures.values() for name in column)
+    table = [("", *names), *((label, *(column.get(name, "") for name in names)) for label, column in figures.items())]
+    headers, *rows = zip(*table, strict=True) if side_by_side else table
+    print_table(headers, rows, stream=sys.stderr)
 
-    columns = [run.column() for run in runs.values()]
-    print_table(("", *runs), zip(ROWS, *columns, strict=True), stream=sys.stderr)
-    if len(runs) < 2:
-        return
+
+def _print_verdict(runs: dict[str, "Timed"], params: "SamplingParams") -> None:
+    from specc.cli.timing import first_difference
+
     ours, plain = (run.generation.ids for run in runs.values())
     difference = first_difference(ours, plain)
     if difference is None:

@@ -11,6 +11,25 @@ if TYPE_CHECKING:
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
+
+def _biases(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> dict[int, float]:
+    """`ID=VALUE` texts as a table; of an id given twice the last counts."""
+    biases: dict[int, float] = {}
+    for text in values:
+        token, _, value = text.partition("=")
+        try:
+            biases[int(token)] = float(value)
+        except ValueError:
+            raise click.BadParameter(f"{text!r} is no ID=VALUE, e.g. 42=-5") from None
+    return biases
+
+
+def _all_if_none(_context: click.Context, _parameter: click.Parameter, ids: tuple[int, ...]) -> tuple[int, ...] | None:
+    return ids or None
+
+
+_IDS: dict[str, Any] = {"type": int, "multiple": True, "metavar": "ID"}
+
 _OPTIONS = (
     click.option("--max-new-tokens", type=int, default=256, show_default=True, help="Most tokens to generate."),
     click.option("--min-new-tokens", type=int, default=0, help="Tokens before which the text may not end."),
@@ -21,8 +40,18 @@ _OPTIONS = (
     click.option("--repetition-penalty", type=float, default=1.0, help="Above 1 makes repeating less likely."),
     click.option("--frequency-penalty", type=float, default=0.0, help="Taken off a logit for each earlier occurrence."),
     click.option("--presence-penalty", type=float, default=0.0, help="Taken off a logit once its token has occurred."),
+    click.option(
+        "--logit-bias", multiple=True, callback=_biases, metavar="ID=VALUE", help="Add VALUE to a token's logit."
+    ),
+    click.option(
+        "--allowed-token-id", "allowed_token_ids", callback=_all_if_none, **_IDS, help="Allow these tokens only."
+    ),
+    click.option("--forbidden-token-id", "forbidden_token_ids", **_IDS, help="Never this token; may be given again."),
+    click.option("--stop-token-id", "stop_token_ids", **_IDS, help="End after this token; may be given again."),
     click.option("--stop", "stop_strings", multiple=True, metavar="TEXT", help="End before TEXT; may be given again."),
     click.option("--ignore-eos", is_flag=True, help="Go on after an end-of-text token."),
+    click.option("--logprobs", type=int, metavar="K", help="Log-probabilities, and the K likeliest tokens, in --json."),
+    click.option("--n", type=int, default=1, help="Texts to generate, one after the other."),
     click.option("--seed", type=int, help="Makes sampling repeatable.  [default: a new one each time]"),
     click.option("--acceptance", type=click.Choice(["block", "token"]), default="block", help="How drafts are judged."),
     click.option("--verify-every", type=int, metavar="N", default=0, help="Recompute the context every N tokens."),

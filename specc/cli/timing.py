@@ -34,19 +34,28 @@ class Timed:
             "first_token_s": self.first_s,
             "tokens_per_s": self.tokens_per_s,
             "stats": generation.stats.as_dict(),
-        }
+        } | self._logprobs()
 
-    def column(self) -> list[str]:
-        """The same in short, one text a row of `ROWS`."""
+    def _logprobs(self) -> dict[str, Any]:
+        entries = self.generation.logprobs
+        return {} if entries is None else {"logprobs": [entry._asdict() for entry in entries]}
+
+    def figures(self) -> dict[str, str]:
+        """The same in short, as a person reads it. Full verification points are told of if there were any."""
         stats = self.generation.stats
         drafted = stats.spec_decode_num_draft_tokens
-        accepted = f"{stats.acceptance_rate:.1%} of {drafted}" if drafted else "nothing drafted"
-        tokens = f"{len(self.generation.ids)} ({self.generation.finish_reason})"
-        speed, first = f"{self.tokens_per_s:.1f}", f"{self.first_s:.2f} s"
-        return [tokens, speed, first, accepted, f"{stats.tokens_per_round:.2f}", str(stats.rounds)]
-
-
-ROWS = ("tokens", "tokens/s", "first token after", "accepted", "tokens per round", "rounds")
+        figures = {
+            "tokens": f"{len(self.generation.ids)} ({self.generation.finish_reason})",
+            "tokens/s": f"{self.tokens_per_s:.1f}",
+            "first token after": f"{self.first_s:.2f} s",
+            "accepted": f"{stats.acceptance_rate:.1%} of {drafted}" if drafted else "nothing drafted",
+            "tokens per round": f"{stats.tokens_per_round:.2f}",
+            "rounds": str(stats.rounds),
+        }
+        if stats.full_verifications:
+            figures["full verifications"] = f"{stats.full_verifications} in {stats.full_verification_s:.2f} s"
+            figures["largest logit difference"] = f"{stats.largest_logit_difference:.3g}"
+        return figures
 
 
 def timed(start: Callable[[], Generation]) -> Timed:

@@ -1,5 +1,6 @@
 import io
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -106,11 +107,58 @@ def test_engine_options_arrive(generate: Callable[..., Any], loads: list[dict[st
     assert loads == [{"path": tmp_path, "threads": 2, "fused": False}]
 
 
+def test_several_texts_of_one_request(generate: Callable[..., Any]) -> None:
+    sampled = ("--prompt", "hello", "--temperature", 1, "--seed", 5, "--n", 3)
+    samples = json.loads(generate(*sampled, "--json").out)["samples"]
+    assert len({tuple(sample["ids"]) for sample in samples}) == 3
+    outcome = generate(*sampled)
+    assert outcome.out == "".join(sample["text"] + "\n" for sample in samples)
+    for text in ("sample 1", "sample 3", "tokens per round"):
+        assert text in outcome.err
+
+
+def test_options_of_single_tokens_arrive(generate: Callable[..., Any]) -> None:
+    def ids(*arguments: object) -> list[int]:
+        return list(json.loads(generate("--prompt", "hello", "--json", *arguments).out)["ids"])
+
+    unedited = ids()
+    assert set(ids("--allowed-token-id", 3, "--allowed-token-id", 7)) <= {3, 7}
+    assert not set(unedited) & set(ids(*(part for token in unedited for part in ("--forbidden-token-id", token))))
+    assert ids("--logit-bias", "9=200", "--logit-bias", "11=1e3") == [11] * 20
+    assert ids("--logit-bias", f"{unedited[0]}=-200")[0] != unedited[0]
+    assert ids("--stop-token-id", unedited[4]) == unedited[: unedited.index(unedited[4]) + 1]
+
+
+def test_logprobs_are_part_of_the_json_record(generate: Callable[..., Any]) -> None:
+    record = json.loads(generate("--prompt", "hello", "--json", "--logprobs", 2).out)
+    assert [entry["token"] for entry in record["logprobs"]] == record["ids"]
+    assert all(entry["top"][0] == [entry["token"], entry["logprob"]] for entry in record["logprobs"])
+    assert len(record["logprobs"][0]["top"]) == 2
+    assert "logprobs" not in json.loads(generate("--prompt", "hello", "--json").out)
+
+
+def test_full_verification_points_are_told_of(generate: Callable[..., Any]) -> None:
+    outcome = generate("--prompt", "hello", "--verify-every", 8)
+    assert re.search(r"full verifications +3 in \d+\.\d\d s", outcome.err)
+    assert re.search(r"largest logit difference +0 ", outcome.err)
+    assert "full verifications" not in generate("--prompt", "hello").err
+    stats = json.loads(generate("--prompt", "hello", "--verify-every", 8, "--json").out)["stats"]
+    assert (stats["full_verifications"], stats["largest_logit_difference"]) == (3, 0.0)
+    assert stats["full_verification_s"] > 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         (("--prompt", "a", "--prompt-file", "f"), 2, "the prompt is given twice"),
         (("--prompt", "a", "--plain", "--compare"), 2, "leave --plain out"),
+        (("--prompt", "a", "--n", 2, "--compare"), 2, "leave --n out"),
+        (("--prompt", "a", "--n", 0), 2, "n is 0"),
+        (("--prompt", "a", "--logprobs", 1), 2, "part of --json; add it"),
+        (("--prompt", "a", "--logit-bias", "5"), 2, "'5' is no ID=VALUE, e.g. 42=-5"),
+        (("--prompt", "a", "--logit-bias", "x=1"), 2, "'x=1' is no ID=VALUE"),
+        (("--prompt", "a", "--logit-bias", "999=1"), 2, "logit_bias holds id 999"),
+        (("--prompt", "a", "--forbidden-token-id", 999), 2, "forbidden_token_ids holds id 999"),
         (("--prompt", "a", "--temperature", -1), 2, "temperature"),
         (("--prompt", "a", "--top-p", 0), 2, "top_p"),
         (("--prompt", "a", "--drafter", "nobody"), 2, "nobody"),
