@@ -1,0 +1,72 @@
+"""Small cases by hand; that whole bundles add up to the byte is tested in tests/pipeline/test_manifest.py."""
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from specc.assembly.accounting import precision_table, shared_parts
+from specc.backends.record import CoreModel
+from specc.bundle.weight_store import WeightStore
+from specc.core.building import value
+from specc.core.initializers import initializer
+from specc_runtime.manifest import PartPrecision
+
+
+def core(role: str, weights: dict[str, tuple[str, type[Any], int]], cache_rows: int = 0) -> CoreModel:
+    """weights: part, dtype and size by name. cache_rows: of one fp16 cache, if any."""
+    values = [initializer(name, part, np.zeros(size, dtype)) for name, (part, dtype, size) in weights.items()]
+    caches = [value("past.0.key", [1, 2, cache_rows, 4], ir.DataType.FLOAT16)] if cache_rows else []
+    graph = ir.Graph(caches, [], nodes=[], initializers=values, opset_imports={"": 24}, name=role)
+    return CoreModel(role, ir.Model(graph, ir_version=13), head_rows=1, cache_rows=cache_rows)
+
+
+def table(*models: CoreModel, others: tuple[CoreModel, ...] = ()) -> list[PartPrecision]:
+    store = WeightStore()
+    for model in (*models, *others):
+        store.add(model.graph)
+    return list(precision_table(store.weights, models))
+
+
+VERIFIER = core("verifier", {"w": ("mlp", np.float32, 10), "n": ("norm", np.float32, 3)}, cache_rows=5)
+
+
+def test_rows_by_part_then_the_caches() -> None:
+    assert table(VERIFIER) == [
+        PartPrecision("verifier.mlp", "fp32", "fp32", 40),
+        PartPrecision("verifier.norm", "fp32", "fp32", 12),
+        PartPrecision("verifier.kv", "fp16", "fp32", 2 * 2 * 5 * 4),
+    ]
+
+
+def test_a_weight_counts_for_its_first_reader() -> None:
+    drafter = core("drafter", {"w": ("mlp", np.float32, 10), "own": ("head", np.float16, 4)})
+    assert table(VERIFIER, drafter)[3:] == [PartPrecision("drafter.head", "fp16", "fp32", 8)]
+
+
+def test_scales_count_with_their_codes_and_nothing_else_does() -> None:
+    quantised = core(
+        "verifier",
+        {
+            "a.codes": ("mlp", np.uint8, 64),
+            "a.scale": ("mlp", np.float32, 1),
+            "left": ("mlp", np.float32, 6),
+            "b.scale": ("mlp", np.float32, 2),
+        },
+    )
+    assert table(quantised) == [
+        PartPrecision("verifier.mlp", "int8", "int8", 68),
+        PartPrecision("verifier.mlp", "fp32", "fp32", 32),
+    ]
+
+
+def test_what_only_a_program_holds_is_counted_too() -> None:
+    program = core("round", {"w": ("mlp", np.float32, 10), "ids": ("head", np.int64, 3)})
+    assert table(VERIFIER, others=(program,))[-1] == PartPrecision("round.head", "int64", "int64", 24)
+
+
+def test_a_part_is_shared_if_every_weight_of_it_is() -> None:
+    drafter = core(
+        "drafter", {"w": ("mlp", np.float32, 10), "n": ("norm", np.float32, 3), "m": ("norm", np.float32, 3)}
+    )
+    assert shared_parts(VERIFIER, drafter) == ("mlp",)
