@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 SCHEMA_VERSION = 1
 MANIFEST_NAME = "manifest.json"
+FEATURES = "features"  # role of the state in which a verifier leaves what a drafter reads of it
 VERIFIER = "verifier"  # owner of the verifier's state; drafters own theirs by their key
 
 ProgramKind = Literal["prefill", "verify", "draft", "catchup", "round", "loop", "compact"]
@@ -31,7 +32,7 @@ class StateSpec:
     """One buffer a program updates in place: input `name`, output `output` and those in `also` are bound to its memory.
 
     owner: "verifier" or a key of Manifest.drafters: programs with the same owner and role share the buffer.
-    role: what it holds ("layers.3.key", "layers.3.value", "features", "feature_count").
+    role: what it holds ("layers.3.key", "layers.3.value", "features").
     also: outputs that hold it between the steps of a program that updates it more than once (a round's draft steps).
     """
 
@@ -107,6 +108,8 @@ class DrafterInfo:
     """One drafter. kind "model": has draft/catchup programs; "ngram": looks the draft up in the text so far.
 
     head_ids: bundle file (.npy, int32 [head_rows], ascending): full token id of each row of a trimmed head, or None.
+    features: its row i also reads what the verifier leaves for row i, in a state of role "features" that belongs to the
+    drafter and that its own programs and the verifier's write.
     shares: what it shares with the verifier's weights, for the report.
     measured: what drafting with it costs and gains, for choosing gamma; None: not measured.
     """
@@ -117,6 +120,7 @@ class DrafterInfo:
     head_ids: str | None = None
     shares: tuple[str, ...] = ()
     source: str = ""
+    features: bool = False
     measured: Speculation | None = None
 
 

@@ -1,5 +1,7 @@
 """The models of a loaded bundle: their caches, and what is built around them for one request."""
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,6 +11,7 @@ from specc_runtime.cache import ModelCache
 from specc_runtime.controller import AdaptiveGamma
 from specc_runtime.cost_estimate import CostEstimate
 from specc_runtime.drafting.base import Drafter
+from specc_runtime.drafting.features import FeatureDrafter
 from specc_runtime.drafting.model import ModelDrafter
 from specc_runtime.drafting.ngram import NgramDrafter
 from specc_runtime.engines.base import Logits, Programs, Tokens
@@ -43,8 +46,12 @@ class Models:
             for key, info in manifest.drafters.items()
             if info.model is not None
         }
+        self._reads_features = {key for key in self._contexts if manifest.drafters[key].features}
         self.drafter_caches = {
-            key: _drafter_cache(programs, key, context + manifest.slack) for key, context in self._contexts.items()
+            key: _drafter_cache(
+                programs, key, context + manifest.slack, self.verifier if key in self._reads_features else None
+            )
+            for key, context in self._contexts.items()
         }
         self._head_ids = {key: _load_head_ids(bundle, key) for key in self._contexts}
         self._costs: dict[str | None, CostEstimate] = {}  # of the machine: what one request learns the next uses
@@ -78,7 +85,8 @@ class Models:
             known = ", ".join(sorted({*self._manifest.drafters, NGRAM}))
             raise OptionError(f"drafter {key!r}: this bundle has {known}")
         ids = self._head_ids[key]
-        return ModelDrafter(
+        build = partial(FeatureDrafter, verifier=self.verifier) if key in self._reads_features else ModelDrafter
+        return build(
             self.drafter_caches[key],
             self.warper(params, 1, ids),
             greedy=params.greedy,
@@ -99,11 +107,12 @@ class Models:
             costs = round_costs(measured.round_s) if measured else [1.0, *(1 + GUESSED_COST * i for i in guesses)]
             self._costs[key] = CostEstimate(costs[: limit + 1], measured.round_s[0] if measured else 0.0)
         cache = self.drafter_caches.get(key or "")
+        fed = prompt[1:] if key in self._reads_features else prompt
         return AdaptiveGamma(
             AcceptanceEstimate(acceptance, limit),
             self._costs[key],
             room=room,
-            missed=0 if cache is None else len(prompt) - cache.agreed(prompt),
+            missed=0 if cache is None else len(fed) - cache.agreed(fed),
             refill_s=measured.refill_s if measured else 0.0,
         )
 
@@ -119,7 +128,7 @@ class Models:
         return rounds
 
 
-def _drafter_cache(programs: Programs, key: str, rows: int) -> ModelCache:
+def _drafter_cache(programs: Programs, key: str, rows: int, follows: ModelCache | None) -> ModelCache:
     nothing = np.zeros((0, 0), np.float32)
 
     def feed(tokens: Tokens, position: int, rows: int) -> Logits:
@@ -128,7 +137,7 @@ def _drafter_cache(programs: Programs, key: str, rows: int) -> ModelCache:
         programs.catchup(key, tokens, position)
         return nothing
 
-    return ModelCache(feed, rows, programs.max_width(key))
+    return ModelCache(feed, rows, programs.max_width(key), follows=follows)
 
 
 def _load_head_ids(bundle: Bundle, key: str) -> NDArray[np.int64] | None:

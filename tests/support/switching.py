@@ -14,11 +14,16 @@ class SwitchingDrafter:
 
     def __init__(self, drafters: Sequence[Drafter]) -> None:
         self._drafters = drafters
-        self._round = 0
+        self._rounds = 0
 
     def limit(self, committed: int) -> int:
-        return self._drafters[self._round % len(self._drafters)].limit(committed)
+        """Asked once a round, also by a round that then drafts nothing."""
+        self._rounds += 1
+        return self._now.limit(committed)
 
     def propose(self, history: TokenHistory, gamma: int, uniforms: NDArray[np.float64]) -> Draft:
-        self._round += 1
-        return self._drafters[(self._round - 1) % len(self._drafters)].propose(history, gamma, uniforms)
+        return self._now.propose(history, gamma, uniforms)
+
+    @property
+    def _now(self) -> Drafter:
+        return self._drafters[(self._rounds - 1) % len(self._drafters)]

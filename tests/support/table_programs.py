@@ -15,6 +15,7 @@ from specc_runtime.bundle import Bundle
 from specc_runtime.engine import Engine
 from specc_runtime.engines.base import RoundSampling
 from specc_runtime.manifest import DrafterInfo, Manifest, ModelInfo, Program, TokenizerInfo
+from specc_runtime.params import OPTIONS
 
 LogitsOf = Callable[[NDArray[np.int64]], NDArray[np.float32]]
 """All tokens up to and with the row's own, int64 [n] -> logits of the next one, float32 [V]."""
@@ -72,6 +73,9 @@ class TablePrograms:
         accepted = accept_block(drafted, p, np.stack(laws), uniforms[gamma:].astype(np.float64))
         return np.array([*drafted[: accepted.count], accepted.token])
 
+    def options(self, owner: str) -> frozenset[str]:
+        return OPTIONS
+
     def max_width(self, owner: str) -> int:
         return self._max_width
 
@@ -87,9 +91,11 @@ class TablePrograms:
         cache[position:end] = tokens
         cache[end:] = UNWRITTEN  # whoever reads beyond what was just written reads garbage
         assert (cache[:end] != UNWRITTEN).all(), "a cache row is read that was never written"
-        logits_of = self._models[owner]
-        logits = [logits_of(cache[: end - back]) for back in range(rows - 1, -1, -1)]
+        logits = [self._logits(owner, cache[: end - back]) for back in range(rows - 1, -1, -1)]
         return np.stack(logits) if logits else np.zeros((0, 0), np.float32)
+
+    def _logits(self, owner: str, seen: NDArray[np.int64]) -> NDArray[np.float32]:
+        return self._models[owner](seen)
 
 
 def markov(table: NDArray[np.floating]) -> LogitsOf:
@@ -131,8 +137,12 @@ def table_engine(
     head_ids: Path | None = None,
     rounds: Sequence[int] = (),
     programs: type[TablePrograms] = TablePrograms,
+    features: bool = False,
 ) -> tuple[Engine, TablePrograms]:
-    """An engine over these models, drafter "draft" if one is given; rounds: gammas with an in-graph round."""
+    """An engine over these models, drafter "draft" if one is given; rounds: gammas with an in-graph round.
+
+    features: whether the drafter reads them, in `programs` that keep them.
+    """
     drafter_rows = min(context, drafter_context or context)
     drafters: dict[str, DrafterInfo] = {"ngram": DrafterInfo("ngram")}
     models = {"verifier": verifier}
@@ -140,7 +150,8 @@ def table_engine(
         info = _model(vocabulary, drafter_rows)
         head_rows = None if head_ids is None else len(np.load(head_ids))
         name = None if head_ids is None else head_ids.name
-        drafters = {"draft": DrafterInfo("model", model=info, head_rows=head_rows, head_ids=name), **drafters}
+        own = DrafterInfo("model", model=info, head_rows=head_rows, head_ids=name, features=features)
+        drafters = {"draft": own, **drafters}
         models["draft"] = drafter
     manifest = Manifest(
         specc_version="0", target="cpu", backend="table", context=context, slack=slack, gammas=(4,), gamma=4,
