@@ -130,6 +130,7 @@ class Engine:
         params.validate_vocabulary(self.manifest.verifier.vocab_rows)
         controller, max_gamma = self._controller(0 if plain else gamma, drafter is not None)
         chosen = (self._models.default_drafter() if drafter is None else drafter) if max_gamma else None
+        self._models.check_options(params, chosen)
         seed = fresh_seed() if params.seed is None else params.seed
         return _Request(self._prompt_ids(prompt), params, chosen, controller, max_gamma, seed)
 

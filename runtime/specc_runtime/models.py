@@ -19,7 +19,7 @@ from specc_runtime.errors import IntegrityError, OptionError
 from specc_runtime.fused import FusedRound
 from specc_runtime.manifest import VERIFIER
 from specc_runtime.params import SamplingParams
-from specc_runtime.selection import find_round
+from specc_runtime.selection import check_full_precision_caches, check_served, find_round
 from specc_runtime.speculation import round_costs
 from specc_runtime.warp import Warper
 
@@ -95,6 +95,14 @@ class Models:
             max_gamma=max_gamma,
             law_ids=ids,
         )
+
+    def check_options(self, params: SamplingParams, drafter: str | Drafter | None) -> None:
+        """Raises OptionError: something that the programs for the verifier or for `drafter` do not serve."""
+        owners = (VERIFIER, drafter) if isinstance(drafter, str) and drafter in self._contexts else (VERIFIER,)
+        for owner in owners:
+            check_served(owner, self._programs.options(owner), params.required_options())
+        if params.verify_every:
+            check_full_precision_caches(self._manifest.programs)
 
     def adaptive_gamma(self, key: str | None, prompt: Tokens, room: int) -> AdaptiveGamma:
         """What chooses among the bundle's gammas for one request; key None: a drafter of the caller's own."""

@@ -50,7 +50,7 @@ class SamplingParams:
     max_new_tokens, min_new_tokens: bounds on emitted tokens; below the minimum every id that ends a text is banned.
     do_sample: None means temperature > 0; False decodes greedily whatever the temperature.
     temperature: 0 (greedy), or 1e-5 ... 1e5. top_k: 0 is off. top_p: (0, 1]. min_p: [0, 1], relative to the likeliest.
-    repetition_penalty: 1e-3 ... 1e3, over prompt and output. frequency_penalty, presence_penalty: -2 ... 2, over output.
+    repetition_penalty: 1e-3 ... 1e3, over prompt and output. frequency_penalty, presence_penalty: -2 ... 2, the output.
     logit_bias: token id -> value added to its logit. allowed_token_ids: None allows all; forbidden_token_ids wins.
     logits_processor: f(ids so far int64 [n], logits float32 [vocab_rows]) -> logits of that shape; it must be a pure
     function of its arguments, because drafted positions that are later rejected pass through it too.

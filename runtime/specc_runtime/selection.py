@@ -1,8 +1,8 @@
 """Choosing programs by what they are, never by name."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
-from specc_runtime.errors import EngineError
+from specc_runtime.errors import EngineError, OptionError
 from specc_runtime.manifest import VERIFIER, Manifest, Program
 
 
@@ -32,3 +32,24 @@ def find_round(rounds: Iterable[Program], drafter: str, gamma: int, options: Ite
         if program.drafter == drafter and program.width == gamma + 1 and needed <= frozenset(program.options):
             return program
     return None
+
+
+def check_served(owner: str, served: Collection[str], asked: Iterable[str]) -> None:
+    """Raises OptionError if `served`, the options that steps of `owner` serve, lack one of those `asked` for."""
+    missing = sorted(set(asked) - set(served))
+    if missing:
+        raise OptionError(f"no program of this bundle for {owner!r} serves {', '.join(missing)}: leave it out")
+
+
+def check_full_precision_caches(programs: Iterable[Program]) -> None:
+    """Raises OptionError if the verifier keeps keys and values in less than fp32.
+
+    A full verification point is to show how far the caches drifted; caches as coarse as those it judges can't.
+    """
+    states = (state for program in programs for state in program.state)
+    coarse = {s.dtype for s in states if s.owner == VERIFIER and s.role.startswith("layers.") and s.dtype != "float32"}
+    if coarse:
+        raise OptionError(
+            f"verify_every recomputes the context in full-precision caches, and this bundle's are {min(coarse)}: "
+            "leave it out, or compile with --precision kv=fp32"
+        )

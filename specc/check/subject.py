@@ -74,4 +74,5 @@ class _Chained:
 
     def __init__(self, programs: Programs) -> None:
         self.verify, self.draft, self.catchup = programs.verify, programs.draft, programs.catchup
-        self.round, self.max_width, self.reset = programs.round, programs.max_width, programs.reset
+        self.round, self.options = programs.round, programs.options
+        self.max_width, self.reset = programs.max_width, programs.reset

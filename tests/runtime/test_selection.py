@@ -2,10 +2,17 @@ from dataclasses import replace
 
 import pytest
 
-from specc_runtime.errors import EngineError
-from specc_runtime.manifest import Program
-from specc_runtime.selection import find_round, stepping_program, usable_programs
+from specc_runtime.errors import EngineError, OptionError
+from specc_runtime.manifest import Program, StateSpec
+from specc_runtime.selection import (
+    check_full_precision_caches,
+    check_served,
+    find_round,
+    stepping_program,
+    usable_programs,
+)
 from tests.support.manifests import small_manifest
+from tests.support.refusals import refuses
 
 MANIFEST = small_manifest()
 VERIFY, PREFILL, DRAFT = MANIFEST.programs
@@ -38,3 +45,24 @@ def test_a_round_must_serve_every_option() -> None:
     assert find_round(rounds, "draft", 4, {"temperature", "penalties"}) is None
     assert find_round(rounds, "draft", 3, {"greedy"}) is None
     assert find_round(rounds, "other", 4, {"greedy"}) is None
+
+
+def test_an_option_that_nothing_serves_is_named() -> None:
+    check_served("draft", {"greedy", "penalties"}, {"greedy"})
+    with refuses(OptionError, "'draft' serves logprobs, penalties", "leave it out"):
+        check_served("draft", {"greedy"}, {"penalties", "greedy", "logprobs"})
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8"])
+def test_coarse_caches_can_not_be_judged(dtype: str) -> None:
+    def holding(owner: str, role: str, dtype: str) -> Program:
+        return replace(VERIFY, state=(StateSpec("past", "present", owner, role, dtype, (1, 1, 20, 4)),))
+
+    fine = (
+        holding("verifier", "layers.0.key", "float32"),
+        holding("draft", "layers.0.key", dtype),
+        holding("verifier", "features", dtype),
+    )
+    check_full_precision_caches(fine)
+    with refuses(OptionError, dtype, "verify_every", "--precision kv=fp32"):
+        check_full_precision_caches((*fine, holding("verifier", "layers.0.value", dtype)))

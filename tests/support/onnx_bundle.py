@@ -19,6 +19,7 @@ from specc_runtime.manifest import (
     TensorSpec,
 )
 from specc_runtime.manifest_writing import manifest_json
+from specc_runtime.params import OPTIONS
 
 VOCABULARY, CONTEXT, SLACK, MAX_WIDTH = 7, 20, 4, 6
 ROWS = CONTEXT + SLACK
@@ -151,7 +152,7 @@ def _stepping_program(key: str, kind: str, owner: str, drafter: str | None, requ
         inputs=(TensorSpec("tokens", "int64", (1, "S")), TensorSpec("position", "int64", (1,)),
                 TensorSpec("rows", "int64", ("R",))),
         outputs=(TensorSpec("logits", "float32", (1, "R", VOCABULARY)),),
-        state=(_state(owner),), max_width=MAX_WIDTH, drafter=drafter, requires=requires,
+        state=(_state(owner),), max_width=MAX_WIDTH, drafter=drafter, options=tuple(OPTIONS), requires=requires,
     )  # fmt: skip
 
 

@@ -69,6 +69,10 @@ class Programs(Protocol):
         """
         ...
 
+    def options(self, owner: str) -> frozenset[str]:
+        """Request options, names out of `params.OPTIONS`, that steps of `owner` serve, acceptance being the host's."""
+        ...
+
     def max_width(self, owner: str) -> int:
         """Most tokens one call may feed to `owner` ("verifier" or a drafter's key)."""
         ...

@@ -80,6 +80,9 @@ class OrtPrograms:
     ) -> Tokens:
         return self._rounds[program.id](tokens, position, uniforms, sampling)
 
+    def options(self, owner: str) -> frozenset[str]:
+        return self._steps[owner].options
+
     def max_width(self, owner: str) -> int:
         return self._steps[owner].max_width
 
@@ -144,6 +147,7 @@ class _StepProgram:
         program = session.program
         _expect_tensors(program, ("tokens", "position", "rows"), ("logits",))
         self.max_width = program.max_width
+        self.options = frozenset(program.options)
         self._session = session
         self._vocabulary = _static_size(program, "logits", 2)
         self._tokens = np.zeros(self.max_width, np.int64)
