@@ -4,14 +4,14 @@ import json
 import os
 import platform
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import specc
-from specc.assembly.accounting import precision_table, shared_parts
+from specc.assembly.accounting import KV, precision_table, shared_parts
 from specc.assembly.calibration import read_calibration
 from specc.assembly.core_models import DrafterPlan, drafter_core, verifier_core
 from specc.assembly.drafters import HEAD_IDS_FILE, plan_drafters
@@ -29,10 +29,14 @@ from specc.options import DEFAULT_CONTEXT, CompileOptions, Precision
 from specc.progress import Progress, Silent
 from specc.render import bundle_readme
 from specc.reports import CompileReport
+from specc.speculation.measuring import measured_speculation
+from specc.speculation.prompts import calibration_prompts
 from specc.targets import Target, load_target
 from specc_runtime.bundle import Bundle
+from specc_runtime.engines.base import Tokens
 from specc_runtime.manifest import DrafterInfo, Manifest, Program
 
+Measure = Callable[[Bundle, Sequence[Tokens]], Manifest]
 PREFILL_WIDTH = 256  # prompt tokens fed at once: enough to be bound by arithmetic, and activations stay small
 
 
@@ -50,8 +54,10 @@ class _Plan:
     slack: int
 
 
-def compile_bundle(options: CompileOptions, progress: Progress | None = None) -> CompileReport:
-    """Compile a verifier and a drafter for one target.
+def compile_bundle(
+    options: CompileOptions, progress: Progress | None = None, measure: Measure = measured_speculation
+) -> CompileReport:
+    """Compile a verifier and a drafter for one target. measure: what times speculation, unless the options decline.
 
     Raises CompileError. Whatever happens, a bundle that stood at `options.output` stays until the new one is complete.
     """
@@ -61,12 +67,13 @@ def compile_bundle(options: CompileOptions, progress: Progress | None = None) ->
     check_output(output, replace=options.force)
     plan = _plan(options, progress)
     with progress.step("building graphs"):
-        verifier = verifier_core(plan.verifier, plan.precision, plan.context + plan.slack)
-        drafters = {d.key: drafter_core(d, plan.precision, d.context + plan.slack) for d in plan.drafters}
+        rows = plan.context + plan.slack
+        verifier = verifier_core(plan.verifier, plan.precision, rows, plan.drafters)
+        drafters = {d.key: drafter_core(d, plan.precision, d.context + plan.slack, rows) for d in plan.drafters}
     with staged(output, replace=options.force) as staging:
         programs = _emit(plan, verifier, drafters, staging, progress)
         manifest = _manifest(plan, verifier, drafters, programs, staging)
-        manifest = _measured(plan, manifest, staging, progress)
+        manifest = _measured(plan, manifest, staging, measure, progress)
         staging.add_file("README.md", bundle_readme(manifest))
         with progress.step("hashing", staging.total_bytes) as step:
             manifest = replace(manifest, files=staging.file_entries(step.advance))
@@ -170,17 +177,18 @@ def _drafter_records(
             staging.add_array(file, drafter.head_ids)
         records[drafter.key] = DrafterInfo(
             kind="model",
-            model=drafter.source.info(drafter.context),
+            model=drafter.info(),
             head_rows=core.head_rows if file else None,
             head_ids=file,
             shares=shared_parts(verifier, core),
             source=drafter.name,
+            features=drafter.reads_features,
         )
     return records
 
 
-def _measured(plan: _Plan, manifest: Manifest, staging: Staging, progress: Progress) -> Manifest:
-    """What only the finished programs can tell: the best number of threads, the distance from the checkpoint."""
+def _measured(plan: _Plan, manifest: Manifest, staging: Staging, measure: Measure, progress: Progress) -> Manifest:
+    """What only the finished programs can tell: best number of threads, distance from the checkpoint, speculation."""
     written = Bundle(staging.root, manifest)
     if manifest.threads is None and plan.backend.measure_threads is not None:
         with progress.step("measuring threads"):
@@ -189,6 +197,11 @@ def _measured(plan: _Plan, manifest: Manifest, staging: Staging, progress: Progr
         with progress.step("measuring the distance from the checkpoint", TOKENS) as step:
             quality = distance_from_checkpoint(written, plan.verifier, plan.options.calibration, step)
         manifest = replace(manifest, quality=quality)
+    if plan.options.measure:
+        with progress.step("measuring speculation"):
+            own_text = None if plan.options.calibration is None else read_calibration(plan.options.calibration)
+            timed = Bundle(staging.root, manifest)
+            manifest = measure(timed, calibration_prompts(timed, own_text))
     return manifest
 
 
@@ -202,7 +215,7 @@ def _warnings(plan: _Plan, manifest: Manifest) -> Iterator[str]:
     """What the user should know of what was made."""
     for key, drafter in manifest.drafters.items():
         copied = {p.part.split(".")[1]: p.bytes for p in manifest.precision if p.part.startswith(f"{key}.")}
-        copied.pop("kv", None)
+        copied.pop(KV, None)
         if plan.options.draft.kind == "slice" and copied:
             parts, size = ", ".join(copied), sum(copied.values())
             yield f"drafter {key!r} has its own {parts} ({size:,} bytes): in another dtype than the verifier's, or cut"

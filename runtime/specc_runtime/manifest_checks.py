@@ -100,12 +100,14 @@ def _check_drafter(place: str, key: str, drafter: DrafterInfo, manifest: Manifes
     if drafter.head_ids is not None:
         _check_listed(drafter.head_ids, f"{place}.head_ids", manifest)
     if drafter.measured is not None:
-        _check_speculation(f"{place}.measured", drafter.measured)
+        _check_speculation(f"{place}.measured", drafter.measured, max(manifest.gammas, default=0))
 
 
-def _check_speculation(place: str, measured: Speculation) -> None:
-    if len(measured.round_s) != len(measured.acceptance) + 1:
-        raise ManifestError(f"{place}: round_s must have one entry more than acceptance")
+def _check_speculation(place: str, measured: Speculation, longest: int) -> None:
+    if len(measured.acceptance) < longest or len(measured.round_s) != len(measured.acceptance) + 1:
+        raise ManifestError(
+            f"{place}: acceptance must reach the longest gamma, {longest}, and round_s have one entry more"
+        )
     if min(measured.round_s) <= 0 or measured.refill_s < 0 or measured.tokens < 0:
         raise ManifestError(f"{place}: round_s must be above 0, refill_s and tokens 0 or more")
     if any(not 0 <= share <= 1 for share in (*measured.acceptance, measured.draft_rate)):

@@ -57,6 +57,7 @@ _PATH = click.Path(path_type=Path)
     "--ignore-config", multiple=True, metavar="FIELD", help="Build although this config.json field is not known."
 )
 @click.option("--threads", type=int, help="Engine threads.  [default: measured]")
+@click.option("--no-measure", is_flag=True, help="Don't time speculation; the default gamma is then the nearest to 4.")
 @click.option("--batch", type=int, default=1, hidden=True)
 @click.option("--force", is_flag=True, help="Replace what is at the output.")
 @json_option
@@ -96,12 +97,13 @@ def _options(asked: dict[str, Any]) -> CompileOptions:
         calibration=asked["calibration"],
         ignore_config=asked["ignore_config"],
         threads=asked["threads"],
+        measure=not asked["no_measure"],
         force=asked["force"],
     )
 
 
 def _print_report(report: CompileReport, as_json: bool) -> None:
-    from specc.cli.manifest_tables import print_parts, print_programs
+    from specc.cli.manifest_tables import print_parts, print_programs, print_speculation
     from specc.render import byte_count
     from specc_runtime.manifest_writing import manifest_json
 
@@ -114,4 +116,5 @@ def _print_report(report: CompileReport, as_json: bool) -> None:
         return
     print_parts(report.manifest)
     print_programs(report.manifest)
+    print_speculation(report.manifest)
     print_line(f"wrote {report.output}: {byte_count(report.bytes)} in {report.seconds:.1f} s")

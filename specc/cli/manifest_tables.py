@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 from specc.cli.output import print_line, print_table
 from specc.render import byte_count
-from specc_runtime.manifest import Manifest, Program, StateSpec, TensorSpec
+from specc_runtime.manifest import Manifest, Program, Speculation, StateSpec, TensorSpec
+from specc_runtime.speculation import expected_tokens, predicted_speedups, round_costs
 
 
 def print_parts(manifest: Manifest) -> None:
@@ -21,6 +22,30 @@ def print_programs(manifest: Manifest) -> None:
     """One line a program."""
     headers = ("program", "kind", "drafter", "width", "accept", "state", "file", "size")
     print_table(headers, [_program_row(program, manifest) for program in manifest.programs], title="programs")
+
+
+def print_speculation(manifest: Manifest) -> None:
+    """What was measured of each drafter, and in one line whether drafting pays."""
+    for key, drafter in manifest.drafters.items():
+        if drafter.measured is not None:
+            headers = ("drafted", "round", "break-even", "tokens a round", "predicted speed-up")
+            title = f"speculation with drafter {key}, {drafter.measured.tokens} tokens decoded greedily"
+            print_table(headers, _speculation_rows(drafter.measured), title=title, right=headers)
+    print_line(speculation_verdict(manifest))
+
+
+def speculation_verdict(manifest: Manifest) -> str:
+    """Whether the bundle drafts by default, and why."""
+    measured = next((drafter.measured for drafter in manifest.drafters.values() if drafter.measured is not None), None)
+    if measured is None:
+        return f"drafts {manifest.gamma} tokens a round by default; whether that pays was not measured"
+    speedups = predicted_speedups(measured)
+    best = max(manifest.gammas, key=lambda gamma: speedups[gamma])
+    cost, tokens = round_costs(measured.round_s)[best], expected_tokens(measured.acceptance)[best]
+    found = f"{speedups[best]:.2f}x predicted: {tokens:.2f} tokens in a round that drafts, break-even {cost:.2f}"
+    if manifest.gamma:
+        return f"drafting pays: gamma {manifest.gamma} is the default ({found})"
+    return f"drafting does not pay here, so plain decoding is the default: the best is gamma {best} ({found})"
 
 
 def print_signatures(manifest: Manifest) -> None:
@@ -40,6 +65,21 @@ def _program_row(program: Program, manifest: Manifest) -> list[str]:
     entry = manifest.files.get(program.file)
     size = byte_count(entry.bytes) if entry is not None else "not listed"
     return [program.id, program.kind, program.drafter or "", width, program.accept, state, program.file, size]
+
+
+def _speculation_rows(measured: Speculation) -> list[tuple[str, ...]]:
+    """A line a gamma. A drafter without a draft in every round gains in the rounds that have one."""
+    columns = zip(
+        measured.round_s,
+        round_costs(measured.round_s),
+        expected_tokens(measured.acceptance),
+        predicted_speedups(measured),
+        strict=True,
+    )
+    return [
+        (str(gamma), f"{seconds * 1e3:.2f} ms", f"{cost:.2f}", f"{tokens:.2f}", f"{speedup:.2f}x")
+        for gamma, (seconds, cost, tokens, speedup) in enumerate(columns)
+    ]
 
 
 def _tensor_rows(role: str, tensors: Iterable[TensorSpec]) -> list[tuple[str, str, str, str]]:

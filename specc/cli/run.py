@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from specc.cli.flags import debug_option, json_option
+from specc.cli.flags import debug_option, gamma_option, json_option
 from specc.cli.output import print_json, print_table
 from specc.cli.sampling_flags import sampling_options, sampling_params
 
 if TYPE_CHECKING:
     from specc.cli.timing import Timed
+    from specc.render.chat import Message
     from specc_runtime import Engine, SamplingParams
 
 _PATH = click.Path(path_type=Path)
@@ -24,7 +25,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--chat", is_flag=True, help="Put the prompt as a user's turn in the model's chat format.")
 @sampling_options
 @click.option("--drafter", metavar="NAME", help="One of the bundle's drafters, or ngram.  [default: the bundle's]")
-@click.option("--gamma", type=int, help="Tokens drafted a round.  [default: the bundle's]")
+@gamma_option
 @click.option("--threads", type=int, help="Engine threads.  [default: measured when compiled]")
 @click.option("--fused", is_flag=True, help="Use the bundle's programs that run a whole round in one call.")
 @click.option("--plain", is_flag=True, help="Draft nothing: one token a step.")
@@ -33,7 +34,8 @@ _PATH = click.Path(path_type=Path)
 @debug_option
 def run_command(bundle: Path, as_json: bool, **asked: Any) -> None:
     """Generate text from BUNDLE. The text goes to stdout as it comes; figures follow on stderr."""
-    from specc.cli.prompts import chat_turn, prompt_text
+    from specc.cli.prompts import prompt_text
+    from specc.render.chat import conversation
     from specc_runtime import Engine
 
     if asked["plain"] and asked["compare"]:
@@ -45,7 +47,8 @@ def run_command(bundle: Path, as_json: bool, **asked: Any) -> None:
     params = sampling_params(asked)
     text = prompt_text(asked["prompt"], asked["prompt_file"])
     engine = Engine.load(bundle, threads=asked["threads"], fused=asked["fused"])
-    prompt = chat_turn(bundle, engine.manifest.tokenizer, text) if asked["chat"] else text
+    turn: list[Message] = [{"role": "user", "content": text}]
+    prompt = conversation(bundle, engine.manifest.tokenizer, turn) if asked["chat"] else text
     way = {name: asked[name] for name in ("drafter", "gamma", "plain")}
     if params.n == 1:
         runs = _runs(engine, prompt, params, way, compare=asked["compare"], stream=not as_json)
@@ -66,16 +69,20 @@ def _runs(
     from specc.cli.timing import timed
 
     streamer = _write if stream else None
-    runs = {
-        "plain" if way["plain"] else "speculative": timed(
-            lambda: engine.generate(prompt, params, streamer=streamer, **way)
-        )
-    }
+    runs = {_label(engine, way): timed(lambda: engine.generate(prompt, params, streamer=streamer, **way))}
     if stream:
         _write("\n")
     if compare:
         runs["plain"] = timed(lambda: engine.generate(prompt, params, plain=True))
     return runs
+
+
+def _label(engine: "Engine", way: dict[str, Any]) -> str:
+    """What a run is called: how it decodes, and whether that was the bundle's choice."""
+    if way["plain"]:
+        return "plain"
+    undecided = way["gamma"] is None and way["drafter"] is None
+    return "plain, as drafting did not pay" if undecided and engine.manifest.gamma == 0 else "speculative"
 
 
 def _samples(
@@ -98,7 +105,7 @@ def _write(piece: str) -> None:
 
 
 def _document(runs: dict[str, "Timed"]) -> dict[str, Any]:
-    from specc.cli.timing import first_difference
+    from specc.speculation.differences import first_difference
 
     main, *others = runs.values()
     document = main.record()
@@ -118,7 +125,7 @@ def _print_figures(runs: dict[str, "Timed"], *, side_by_side: bool) -> None:
 
 
 def _print_verdict(runs: dict[str, "Timed"], params: "SamplingParams") -> None:
-    from specc.cli.timing import first_difference
+    from specc.speculation.differences import first_difference
 
     ours, plain = (run.generation.ids for run in runs.values())
     difference = first_difference(ours, plain)

@@ -66,11 +66,3 @@ def timed(start: Callable[[], Generation]) -> Timed:
     first = time.perf_counter()
     generation.finish()
     return Timed(generation, first - begin, time.perf_counter() - first)
-
-
-def first_difference(one: list[int], other: list[int]) -> int | None:
-    """The first index at which two lists of ids differ, or None if they are equal."""
-    if one == other:
-        return None
-    pairs = zip(one, other, strict=False)
-    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))

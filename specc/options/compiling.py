@@ -89,6 +89,7 @@ class CompileOptions:
     context: positions the caches hold; None: DEFAULT_CONTEXT, or the model's own limit where that is smaller.
     threads: engine threads; None: measured. fuse: add `round` programs. force: replace an existing output.
     calibration: a text distances and token counts are measured on; None: the shipped one.
+    measure: find out what speculation costs and gains here, and make the gamma that pays best the default.
     ignore_config: config.json fields to build without, at the user's word.
     """
 
@@ -104,6 +105,7 @@ class CompileOptions:
     calibration: Path | None = None
     ignore_config: tuple[str, ...] = ()
     threads: int | None = None
+    measure: bool = True
     force: bool = False
 
     def __post_init__(self) -> None:

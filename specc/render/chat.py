@@ -3,12 +3,14 @@
 import json
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any, NoReturn, TypedDict
 
 from jinja2 import TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from specc_runtime.errors import TokenizerError
+from specc_runtime.manifest import TokenizerInfo
 
 
 class Message(TypedDict):
@@ -16,6 +18,22 @@ class Message(TypedDict):
 
     role: str
     content: str
+
+
+def conversation(bundle: Path, info: TokenizerInfo | None, messages: Sequence[Message]) -> str:
+    """The prompt that asks the model of the bundle at `bundle` for the next assistant turn after `messages`.
+
+    Raises TokenizerError if it has no chat template.
+    """
+    from tokenizers import Tokenizer
+
+    if info is None or info.chat_template is None:
+        raise TokenizerError(f"{bundle} has no chat template; run it without --chat")
+    tokenizer = Tokenizer.from_file(str(bundle / info.file))
+    ids = {"bos_token": info.bos_id, "eos_token": next(iter(info.eos_ids), None), "pad_token": info.pad_id}
+    texts = {name: tokenizer.id_to_token(token) for name, token in ids.items() if token is not None}
+    special = {name: token for name, token in texts.items() if token is not None}
+    return chat_prompt(info.chat_template, messages, special)
 
 
 def chat_prompt(template: str, messages: Sequence[Message], special_tokens: dict[str, str]) -> str:

@@ -36,7 +36,7 @@ def test_defaults(asked: list[CompileOptions], specc: Callable[..., Any]) -> Non
 def test_every_option_arrives(asked: list[CompileOptions], specc: Callable[..., Any]) -> None:
     line = (
         "compile m.gguf --draft d --target h100 -o b --gamma 6,2 --context 512 --precision int8,head=fp32 --fuse "
-        "--draft-vocab 8000 --calibration c.txt --ignore-config a --ignore-config b --threads 3 --force"
+        "--draft-vocab 8000 --calibration c.txt --ignore-config a --ignore-config b --threads 3 --no-measure --force"
     )
     assert specc(*line.split()).code == 0
     assert asked == [
@@ -53,6 +53,7 @@ def test_every_option_arrives(asked: list[CompileOptions], specc: Callable[..., 
             calibration=Path("c.txt"),
             ignore_config=("a", "b"),
             threads=3,
+            measure=False,
             force=True,
         )
     ]

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 import specc_runtime
-from specc.cli.prompts import chat_turn
-from specc.cli.timing import first_difference
+from specc.render.chat import conversation
 from specc_runtime import Engine
 from specc_runtime.bundle import Bundle
 from specc_runtime.errors import TokenizerError
@@ -24,7 +23,13 @@ TEMPLATE = "{{ bos_token }}{% for m in messages %}[{{ m.role }}: {{ m.content }}
 
 
 @pytest.fixture
-def loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+def defaults() -> dict[str, Any]:
+    """Fields of the manifest that differ from the tables' own."""
+    return {}
+
+
+@pytest.fixture
+def loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, defaults: dict[str, Any]) -> list[dict[str, Any]]:
     """How engines were loaded; each is one of tables, with a byte tokenizer and a chat template."""
     (tmp_path / "tokenizer.json").write_text(tiny_tokenizer_json(VOCABULARY, ["<s>", "</s>"]))
     info = TokenizerInfo("tokenizer.json", VOCABULARY, bos_id=BOS, eos_ids=(EOS,), chat_template=TEMPLATE)
@@ -36,7 +41,7 @@ def loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any
             calls.append({"path": path, **options})
             model = with_memory(VOCABULARY, seed=3, sharpness=9)
             engine, table = table_engine(model, model, vocabulary=VOCABULARY, context=128)
-            return Engine(Bundle(tmp_path, replace(engine.manifest, tokenizer=info)), table)
+            return Engine(Bundle(tmp_path, replace(engine.manifest, tokenizer=info, **defaults)), table)
 
     monkeypatch.setattr(specc_runtime, "Engine", Loader)
     return calls
@@ -73,15 +78,9 @@ def test_json_record(generate: Callable[..., Any]) -> None:
 
 
 def test_difference_is_reported_with_its_place(generate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("specc.cli.timing.first_difference", lambda one, other: 7)
+    monkeypatch.setattr("specc.speculation.differences.first_difference", lambda one, other: 7)
     assert "no, they differ from token 7 on" in generate("--prompt", "hello", "--compare").err
     assert "their law is the same" in generate("--prompt", "hello", "--compare", "--temperature", 1).err
-
-
-def test_first_difference() -> None:
-    assert first_difference([1, 2], [1, 2]) is None
-    assert first_difference([1, 2], [1, 3]) == 1
-    assert first_difference([1, 2], [1, 2, 3]) == 2
 
 
 def test_chat_puts_the_prompt_into_the_template(generate: Callable[..., Any]) -> None:
@@ -100,6 +99,23 @@ def test_prompt_comes_from_a_file_or_stdin(
     assert json.loads(generate("--prompt-file", file, "--json").out)["ids"] == expected
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a\nb\n")))
     assert json.loads(generate("--json").out)["ids"] == expected
+
+
+@pytest.mark.parametrize("gamma", ["auto", 2])
+def test_gamma_arrives(generate: Callable[..., Any], gamma: object) -> None:
+    plain = json.loads(generate("--prompt", "hello", "--plain", "--json").out)
+    record = json.loads(generate("--prompt", "hello", "--gamma", gamma, "--json").out)
+    assert record["ids"] == plain["ids"]
+    assert record["stats"]["spec_decode_num_drafts"] > 0
+
+
+def test_bundle_that_decodes_plainly_by_default_says_so(generate: Callable[..., Any], defaults: dict[str, Any]) -> None:
+    defaults["gamma"] = 0
+    assert "plain, as drafting did not pay" in generate("--prompt", "hello").err
+    compared = generate("--prompt", "hello", "--compare")
+    assert "plain, as drafting did not pay" in compared.err
+    assert "tokens identical to plain decoding: yes" in compared.err
+    assert "speculative" in generate("--prompt", "hello", "--gamma", 2).err
 
 
 def test_engine_options_arrive(generate: Callable[..., Any], loads: list[dict[str, Any]], tmp_path: Path) -> None:
@@ -162,6 +178,8 @@ def test_full_verification_points_are_told_of(generate: Callable[..., Any]) -> N
         (("--prompt", "a", "--temperature", -1), 2, "temperature"),
         (("--prompt", "a", "--top-p", 0), 2, "top_p"),
         (("--prompt", "a", "--drafter", "nobody"), 2, "nobody"),
+        (("--prompt", "a", "--gamma", "some"), 2, "'some' is neither a number nor auto"),
+        (("--prompt", "a", "--gamma", 99), 2, "gamma is 99"),
         (("--prompt", ""), 1, "prompt"),
         (("--prompt", "a" * 200), 1, "context"),
         (("--prompt-file", "missing.txt"), 1, "missing.txt: No such file or directory"),
@@ -186,4 +204,4 @@ def test_prompt_that_is_not_utf8_is_refused(generate: Callable[..., Any], tmp_pa
 
 def test_bundle_without_chat_template_says_so(tmp_path: Path) -> None:
     with pytest.raises(TokenizerError, match="has no chat template; run it without --chat"):
-        chat_turn(tmp_path, TokenizerInfo("tokenizer.json", VOCABULARY), "hi")
+        conversation(tmp_path, TokenizerInfo("tokenizer.json", VOCABULARY), [{"role": "user", "content": "hi"}])

@@ -50,9 +50,10 @@ def test_the_small_manifest_holds_together() -> None:
         (with_program(state=(replace(STATE, dtype="float33"),)), "float33"),
         (with_program(state=(replace(STATE, name="tokens"),)), r"programs\[0\].inputs: 'tokens' is used twice"),
         (with_program(state=(replace(STATE, also=("logits",)),)), r"programs\[0\].outputs: 'logits' is used twice"),
-        (measured((0.1, 0.2), 0.0, (0.5, 0.2), 1.0, 9), "drafters.draft.measured: round_s must have one entry more"),
-        (measured((0.0, 0.2), 0.0, (0.5,), 1.0, 9), "drafters.draft.measured: round_s must be above 0"),
-        (measured((0.1, 0.2), 0.0, (1.5,), 1.0, 9), "acceptance and draft_rate must lie between 0 and 1"),
+        (measured((0.1,) * 4, 0.0, (0.5,) * 4, 1.0, 9), "drafters.draft.measured: acceptance must reach"),
+        (measured((0.1,) * 4, 0.0, (0.5,) * 3, 1.0, 9), "acceptance must reach the longest gamma, 4"),
+        (measured((0.0,) * 5, 0.0, (0.5,) * 4, 1.0, 9), "drafters.draft.measured: round_s must be above 0"),
+        (measured((0.1,) * 5, 0.0, (1.5,) * 4, 1.0, 9), "acceptance and draft_rate must lie between 0 and 1"),
         (with_program(kind="draft"), r"programs\[0\].drafter: missing"),
     ],
 )

@@ -41,7 +41,7 @@ def small_manifest() -> Manifest:
                 model=_model("drafter"),
                 head_rows=4,
                 head_ids="head_ids.npy",
-                measured=Speculation((0.01, 0.012, 0.013), 0.001, (0.5, 0.25), draft_rate=1.0, tokens=64),
+                measured=Speculation((0.010, 0.012, 0.013, 0.014, 0.016), 0.001, (0.5, 0.25, 0.1, 0.0), 1.0, tokens=64),
             ),
             "ngram": DrafterInfo(kind="ngram"),
         },

@@ -1,0 +1,1 @@
+"""Speculation against plain decoding, and against other engines."""

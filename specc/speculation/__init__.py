@@ -1,0 +1,1 @@
+"""What speculation costs and gains on this machine, measured with a bundle's own programs."""

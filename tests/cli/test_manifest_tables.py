@@ -1,0 +1,46 @@
+from dataclasses import replace
+
+import pytest
+
+from specc.cli.manifest_tables import print_speculation, speculation_verdict
+from specc_runtime.manifest import DrafterInfo, Manifest, Speculation
+from tests.support.manifests import small_manifest
+
+MEASURED = Speculation((0.010, 0.012, 0.014, 0.016, 0.018), 0.0, (0.5, 0.3, 0.1, 0.0), draft_rate=1.0, tokens=64)
+
+
+def manifest(gamma: int, measured: Speculation | None = MEASURED) -> Manifest:
+    return replace(small_manifest(), gamma=gamma, drafters={"ngram": DrafterInfo("ngram", measured=measured)})
+
+
+def test_gain_is_told_with_its_reason() -> None:
+    assert speculation_verdict(manifest(2)) == (
+        "drafting pays: gamma 2 is the default "
+        "(1.29x predicted: 1.80 tokens in a round that drafts, break-even 1.40)"
+    )  # fmt: skip
+
+
+def test_no_gain_is_told_plainly() -> None:
+    useless = replace(MEASURED, acceptance=(0.1, 0.0, 0.0, 0.0))
+    assert speculation_verdict(manifest(0, useless)) == (
+        "drafting does not pay here, so plain decoding is the default: the best is gamma 2 "
+        "(0.79x predicted: 1.10 tokens in a round that drafts, break-even 1.40)"
+    )
+
+
+def test_what_was_not_measured_is_not_claimed() -> None:
+    assert "not measured" in speculation_verdict(manifest(4, None))
+
+
+def test_table_has_a_line_a_length(capsys: pytest.CaptureFixture[str]) -> None:
+    print_speculation(manifest(2))
+    out = capsys.readouterr().out
+    assert "speculation with drafter ngram, 64 tokens decoded greedily" in out
+    assert [line.split() for line in out.splitlines() if " ms " in line][3] == [
+        "3",
+        "16.00",
+        "ms",
+        "1.60",
+        "1.90",
+        "1.19x",
+    ]
