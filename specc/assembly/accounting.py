@@ -1,7 +1,7 @@
 """What every part of a compile weighs, and what a drafter shares."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
 import onnx_ir as ir
@@ -9,7 +9,7 @@ import onnx_ir as ir
 from specc.backends.record import CoreModel
 from specc.bundle.weight_store import StoredWeight
 from specc.core.initializers import part_of, stored_name
-from specc_runtime.manifest import PartPrecision, StateSpec
+from specc_runtime.manifest import FEATURES, PartPrecision, StateSpec
 
 _DTYPES = {
     ir.DataType.FLOAT: "fp32",
@@ -18,6 +18,7 @@ _DTYPES = {
     ir.DataType.UINT8: "int8",
 }
 _STATES = {"float32": ("fp32", 4), "float16": ("fp16", 2), "bfloat16": ("bf16", 2)}  # name here, bytes
+KV, FEATURE_ROWS = "kv", "feature_rows"  # parts that are state: caches, and what a drafter reads of its verifier
 _CODES, _SCALE = ".codes", ".scale"
 
 
@@ -29,13 +30,16 @@ def precision_table(weights: Mapping[str, StoredWeight], models: Iterable[CoreMo
     totals: dict[str, dict[tuple[str, str], int]] = defaultdict(lambda: defaultdict(int))
     for name, weight in weights.items():
         totals[weight.owner][weight.part, _stored(name, weight, weights)] += weight.tensor.nbytes
-    states = {model.role: model.state() for model in models}
+    states = {model.role: [state for state in model.state() if state.owner == model.role] for model in models}
     rows: list[PartPrecision] = []
     for owner in dict.fromkeys([*states, *totals]):
         for (part, stored), size in totals[owner].items():
             rows.append(PartPrecision(f"{owner}.{part}", stored, _computed(stored), size))
-        if state := states.get(owner):
-            rows.append(PartPrecision(f"{owner}.kv", _state_dtype(state), "fp32", sum(map(_state_bytes, state))))
+        for part, wanted in ((KV, False), (FEATURE_ROWS, True)):
+            if state := [s for s in states.get(owner, ()) if (s.role == FEATURES) == wanted]:
+                rows.append(
+                    PartPrecision(f"{owner}.{part}", _state_dtype(state), "fp32", sum(map(_state_bytes, state)))
+                )
     return tuple(rows)
 
 
@@ -60,7 +64,7 @@ def _computed(stored: str) -> str:
     return "fp32" if stored in ("fp16", "bf16") else stored
 
 
-def _state_dtype(state: tuple[StateSpec, ...]) -> str:
+def _state_dtype(state: Sequence[StateSpec]) -> str:
     return _STATES[state[0].dtype][0]
 
 

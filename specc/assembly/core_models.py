@@ -1,6 +1,6 @@
 """The core graphs of a compile, under the precision that was asked for."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -9,14 +9,18 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from specc.assembly.sources import ModelSource
+from specc.assembly.speculators import TrainedDrafter
 from specc.backends.record import CoreModel
 from specc.models.decoder import DecoderShape, build_decoder
+from specc.models.feature_drafter import build_feature_drafter
+from specc.models.features import FEATURES
 from specc.options import Dtype, Part, Precision
+from specc.passes.head import head_rows
 from specc.passes.quantize_linears import quantize_linears
 from specc.passes.running import run_passes
 from specc.passes.store_weights import store_weights
 from specc.passes.trim_head import trim_head
-from specc_runtime.manifest import VERIFIER
+from specc_runtime.manifest import VERIFIER, ModelInfo
 
 LINEAR_PARTS: tuple[Part, ...] = ("attention", "mlp", "head")
 EMBEDDING: Part = "embedding"
@@ -28,6 +32,7 @@ class DrafterPlan:
     """A drafter to be built.
 
     name: as the user wrote it. head_ids: full ids its trimmed head keeps (ascending), or how many leading ids it keeps.
+    trained: of a drafter that was trained for the verifier.
     """
 
     key: str
@@ -35,41 +40,75 @@ class DrafterPlan:
     source: ModelSource
     context: int
     head_ids: NDArray[np.int32] | int
+    trained: TrainedDrafter | None = None
+
+    @property
+    def reads_features(self) -> bool:
+        """Whether it reads the verifier's features beside tokens."""
+        return self.trained is not None and self.trained.features is not None
+
+    def info(self) -> ModelInfo:
+        """The manifest's record of its model."""
+        info = self.source.info(self.context)
+        return info if self.trained is None else self.trained.described(info)
 
 
-def verifier_core(source: ModelSource, precision: Precision, cache_rows: int) -> CoreModel:
-    """The verifier: pads cut off its head, every part stored as the policy says."""
-    dtypes = {part: precision.dtype_of(part) for part in (*LINEAR_PARTS, EMBEDDING)}
-    return _core(VERIFIER, source, source.vocabulary.count, dtypes, precision, cache_rows)
+def verifier_core(
+    source: ModelSource, precision: Precision, cache_rows: int, drafters: Iterable[DrafterPlan] = ()
+) -> CoreModel:
+    """The verifier: pads cut off its head, every part stored as the policy says.
+
+    drafters: whose features it keeps; what fuses them is stored as the drafter's linears are.
+    """
+    taps = [tap for d in drafters if d.trained is not None and (tap := d.trained.tap(d.key)) is not None]
+    graph = build_decoder(
+        source.spec,
+        source.checkpoint.weights,
+        source.checkpoint.path,
+        VERIFIER,
+        DecoderShape(cache_rows, state=_STATE[precision.kv]),
+        source.weights_of,
+        taps=taps,
+    )
+    dtypes: dict[str, Dtype] = {part: precision.dtype_of(part) for part in (*LINEAR_PARTS, EMBEDDING)}
+    return _core(VERIFIER, graph, source.vocabulary.count, dtypes | {FEATURES: precision.draft}, cache_rows)
 
 
-def drafter_core(plan: DrafterPlan, precision: Precision, cache_rows: int) -> CoreModel:
-    """A drafter: its linears as the draft part says, its embedding and caches as the verifier's."""
-    dtypes = {EMBEDDING: precision.embedding} | dict.fromkeys(LINEAR_PARTS, precision.draft)
-    return _core(plan.key, plan.source, plan.head_ids, dtypes, precision, cache_rows)
+def drafter_core(
+    plan: DrafterPlan, precision: Precision, cache_rows: int, verifier_rows: int | None = None
+) -> CoreModel:
+    """A drafter: its linears as the draft part says, its embedding and caches as the verifier's.
+
+    verifier_rows: rows of the verifier's caches, for features; None: as many as cache_rows.
+    """
+    graph = _drafter_graph(plan, DecoderShape(cache_rows, state=_STATE[precision.kv]), verifier_rows or cache_rows)
+    dtypes: dict[str, Dtype] = dict.fromkeys(LINEAR_PARTS, precision.draft)
+    return _core(plan.key, graph, plan.head_ids, dtypes | {EMBEDDING: precision.embedding}, cache_rows)
+
+
+def _drafter_graph(plan: DrafterPlan, shape: DecoderShape, verifier_rows: int) -> ir.Model:
+    source, trained = plan.source, plan.trained
+    tables = None if trained is None else trained.tables(plan.key)
+    if trained is None or trained.features is None or tables is None:
+        weights, path = source.checkpoint.weights, source.checkpoint.path
+        return build_decoder(source.spec, weights, path, plan.key, shape, source.weights_of, tables=tables)
+    loader = trained.loader(plan.key)
+    return build_feature_drafter(source.spec, trained.features, loader, plan.key, shape, tables, verifier_rows)
 
 
 def _core(
-    role: str,
-    source: ModelSource,
-    head: NDArray[np.int32] | int,
-    dtypes: Mapping[Part, Dtype],
-    precision: Precision,
-    cache_rows: int,
+    role: str, graph: ir.Model, head: NDArray[np.int32] | int, dtypes: Mapping[str, Dtype], cache_rows: int
 ) -> CoreModel:
-    shape = DecoderShape(cache_rows, state=_STATE[precision.kv])
-    graph = build_decoder(
-        source.spec, source.checkpoint.weights, source.checkpoint.path, role, shape, source.weights_of
-    )
     stored: dict[str, str] = {part: dtype for part, dtype in dtypes.items() if dtype != "int8"}
     quantised = [part for part, dtype in dtypes.items() if dtype == "int8"]
+    rows = head if isinstance(head, int) else len(head)
+    trimmed_already = head_rows(graph) == rows
     graph = run_passes(
         graph,
         [
-            partial(trim_head, ids=head),
+            partial(trim_head, ids=rows if trimmed_already else head),
             partial(store_weights, dtype_of=stored),
             partial(quantize_linears, parts=quantised),
         ],
     )
-    rows = head if isinstance(head, int) else len(head)
     return CoreModel(role=role, graph=graph, head_rows=rows, cache_rows=cache_rows)

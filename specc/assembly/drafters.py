@@ -7,7 +7,10 @@ from specc.assembly.calibration import calibration_ids, read_calibration
 from specc.assembly.core_models import DrafterPlan
 from specc.assembly.draft_vocabulary import head_ids
 from specc.assembly.sources import ModelSource, open_model, slice_of
+from specc.assembly.speculators import TrainedDrafter, open_trained
 from specc.assembly.vocabulary import check_same_vocabulary
+from specc.checkpoint import find_speculator
+from specc.errors import OptionError
 from specc.models.limits import largest_context
 from specc.options import CompileOptions
 
@@ -27,12 +30,31 @@ def plan_drafters(options: CompileOptions, verifier: ModelSource, context: int) 
         name, source = f"slice:{draft.layers}", slice_of(verifier, draft.layers or 0)
     else:
         name = draft.source or ""
+        folder = find_speculator(name)
+        if folder is not None:
+            return (_trained(options, open_trained(folder, name, verifier, options.ignore_config), context),)
         source = open_model(name, options.ignore_config)
     common = check_same_vocabulary(
         verifier.vocabulary, source.vocabulary, source.spec.vocab_rows, source.checkpoint.path
     )
     head = _head(options, verifier, common)
     return (DrafterPlan(DRAFTER, name, source, min(context, largest_context(source.spec)), head),)
+
+
+def _trained(options: CompileOptions, trained: TrainedDrafter, context: int) -> DrafterPlan:
+    """Raises OptionError: asked for what a drafter of this kind is not built with."""
+    source, head = trained.source, trained.speculator.head_ids
+    if trained.features is not None and options.fuse:
+        raise OptionError(
+            "fuse: no rounds are built for a drafter that reads features; leave --fuse out, the host chains its programs"
+        )
+    if head is not None and options.draft_vocabulary is not None:
+        raise OptionError(
+            f"draft-vocab: the head of {source.checkpoint.path} has {len(head)} rows of its own; leave it out"
+        )
+    limit = min(context, largest_context(source.spec))
+    ids = _head(options, trained.verifier, source.vocabulary.count) if head is None else head
+    return DrafterPlan(DRAFTER, source.checkpoint.source, source, limit, ids, trained)
 
 
 def _head(options: CompileOptions, verifier: ModelSource, common: int) -> NDArray[np.int32] | int:

@@ -11,7 +11,7 @@ from specc.checkpoint import open_checkpoint
 from specc.checkpoint.types import Checkpoint, Weights
 from specc.errors import OptionError
 from specc.models.families import describe
-from specc.models.spec import DecoderSpec
+from specc.models.spec import DecoderSpec, WeightNames
 from specc_runtime.manifest import ModelInfo
 
 _DTYPE_NAMES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
@@ -64,7 +64,7 @@ def open_model(name: str, ignore: Collection[str]) -> ModelSource:
     checkpoint = open_checkpoint(name)
     spec = describe(checkpoint.config, checkpoint.path, ignore)
     check_head(checkpoint, spec)
-    rows = _embedding_rows(checkpoint.weights, spec)
+    rows = embedding_rows(checkpoint.weights, spec.names, spec.vocab_rows)
     spec = replace(spec, vocab_rows=rows)
     return ModelSource(checkpoint, spec, read_vocabulary(checkpoint, rows))
 
@@ -91,6 +91,7 @@ def count_parameters(spec: DecoderSpec) -> int:
     return spec.layers * (attention + mlp + 2 * hidden) + tables + hidden
 
 
-def _embedding_rows(weights: Weights, spec: DecoderSpec) -> int:
-    tensor = weights.get(spec.names.embedding)
-    return tensor.shape[0] if tensor is not None and len(tensor.shape) == 2 else spec.vocab_rows
+def embedding_rows(weights: Weights, names: WeightNames, stated: int) -> int:
+    """Rows of a checkpoint's embedding; what config.json states where there is no such table."""
+    tensor = weights.get(names.embedding)
+    return tensor.shape[0] if tensor is not None and len(tensor.shape) == 2 else stated

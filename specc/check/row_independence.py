@@ -20,6 +20,7 @@ def check_row_independence(subject: Subject, progress: Progress) -> Iterator[Che
     widest, verify = max(subject.bundle.manifest.gammas) + 1, subject.programs.verify
     ids = token_text(subject.bundle, PREFIX + 2 * widest)
     start = len(ids) - min(2 * widest, subject.programs.max_width(VERIFIER), len(ids) - 1)
+    widest = min(widest, len(ids) - start)
     largest, differing = 0.0, []
     with progress.step("row independence", widest) as step:
         verify(ids[:start], 0, 0)
