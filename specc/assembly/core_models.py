@@ -88,10 +88,13 @@ def drafter_core(
 
 def _drafter_graph(plan: DrafterPlan, shape: DecoderShape, verifier_rows: int) -> ir.Model:
     source, trained = plan.source, plan.trained
-    tables = None if trained is None else trained.tables(plan.key)
-    if trained is None or trained.features is None or tables is None:
-        weights, path = source.checkpoint.weights, source.checkpoint.path
-        return build_decoder(source.spec, weights, path, plan.key, shape, source.weights_of, tables=tables)
+    weights, path = source.checkpoint.weights, source.checkpoint.path
+    decoder = partial(build_decoder, source.spec, weights, path, plan.key, shape)
+    if trained is None:
+        return decoder(source.weights_of)
+    tables = trained.tables(plan.key)
+    if trained.features is None:
+        return decoder(tables=tables)
     loader = trained.loader(plan.key)
     return build_feature_drafter(source.spec, trained.features, loader, plan.key, shape, tables, verifier_rows)
 
@@ -102,7 +105,7 @@ def _core(
     stored: dict[str, str] = {part: dtype for part, dtype in dtypes.items() if dtype != "int8"}
     quantised = [part for part, dtype in dtypes.items() if dtype == "int8"]
     rows = head if isinstance(head, int) else len(head)
-    trimmed_already = head_rows(graph) == rows
+    trimmed_already = head_rows(graph) == rows  # the checkpoint's own head may hold just these ids
     graph = run_passes(
         graph,
         [

@@ -46,7 +46,7 @@ def _trained(options: CompileOptions, trained: TrainedDrafter, context: int) -> 
     source, head = trained.source, trained.speculator.head_ids
     if trained.features is not None and options.fuse:
         raise OptionError(
-            "fuse: no rounds are built for a drafter that reads features; leave --fuse out, the host chains its programs"
+            "fuse: no rounds are built for a drafter that reads features; leave --fuse out: the host chains its steps"
         )
     if head is not None and options.draft_vocabulary is not None:
         raise OptionError(

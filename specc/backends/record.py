@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from specc.bundle.staging import Staging
 from specc.targets import Target
 from specc_runtime.bundle import Bundle
-from specc_runtime.manifest import Program, StateSpec, TensorSpec
+from specc_runtime.manifest import FEATURES, Program, StateSpec, TensorSpec
+
+_PAST = "past."
 
 
 @dataclass(frozen=True)
@@ -27,18 +29,25 @@ class CoreModel:
     cache_rows: int
 
     def state(self) -> tuple[StateSpec, ...]:
-        """The caches, as pairs of graph input and output."""
+        """The caches, and the features a verifier keeps for a drafter, as pairs of graph input and output."""
         return tuple(
-            StateSpec(
-                name=spec.name,
-                output=spec.name.replace("past.", "present.", 1),
-                owner=self.role,
-                role=spec.name.replace("past.", "layers.", 1),
-                dtype=spec.dtype,
-                shape=tuple(int(d) for d in spec.shape),
-            )
-            for spec in map(tensor_spec, self.graph.graph.inputs)
-            if spec.name.startswith("past.")
+            self._state_spec(spec) for spec in map(tensor_spec, self.graph.graph.inputs) if spec.name.startswith(_PAST)
+        )
+
+    def _state_spec(self, spec: TensorSpec) -> StateSpec:
+        name = spec.name.removeprefix(_PAST)
+        owner, role = self.role, f"layers.{name}"
+        if name == FEATURES:
+            role = FEATURES
+        elif name.startswith(f"{FEATURES}."):
+            owner, role = name.removeprefix(f"{FEATURES}."), FEATURES
+        return StateSpec(
+            name=spec.name,
+            output=f"present.{name}",
+            owner=owner,
+            role=role,
+            dtype=spec.dtype,
+            shape=tuple(int(d) for d in spec.shape),
         )
 
 

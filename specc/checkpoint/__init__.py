@@ -7,10 +7,11 @@ from specc.checkpoint.gguf_checkpoint import open_gguf
 from specc.checkpoint.hf_directory import open_hf_directory
 from specc.checkpoint.hub import download, is_model_id
 from specc.checkpoint.package import SCHEME, locate_in_package
+from specc.checkpoint.speculator import is_speculator
 from specc.checkpoint.types import Checkpoint, TokenizerFiles, Weights, WeightTensor
 from specc.errors import CheckpointError
 
-__all__ = ["Checkpoint", "TokenizerFiles", "WeightTensor", "Weights", "open_checkpoint"]
+__all__ = ["Checkpoint", "TokenizerFiles", "WeightTensor", "Weights", "find_speculator", "open_checkpoint"]
 
 _FORMS = "give a Hugging Face directory, a .gguf file, pkg://PACKAGE[/FILE], or a model id org/name"
 
@@ -32,6 +33,17 @@ def open_checkpoint(ref: str) -> Checkpoint:
         checkpoint = open_hf_directory(folder, ref)
         return replace(checkpoint, provenance={**checkpoint.provenance, "revision": folder.name})
     raise CheckpointError(f"{ref!r:.200}: no such file or directory; {_FORMS}")
+
+
+def find_speculator(ref: str) -> Path | None:
+    """The folder that `ref` means, if it holds a drafter made for a verifier (see `speculator`).
+
+    ref: a directory, or a model id on the hub or in its cache. Raises CheckpointError as `open_checkpoint` does.
+    """
+    path = _existing(ref)
+    if path is None and is_model_id(ref) and not ref.endswith((".gguf", ".safetensors")):
+        path = download(ref)
+    return path if path is not None and path.is_dir() and is_speculator(path) else None
 
 
 def _existing(ref: str) -> Path | None:

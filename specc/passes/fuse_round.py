@@ -15,7 +15,7 @@ from specc.core.initializers import initializer
 from specc.core.inspection import static_shape
 from specc.core.topology import CHAIN, TOPOLOGY, chain
 from specc.passes.decoder_function import PAST, PRESENT, DecoderFunction, State, as_function
-from specc.passes.head import HEAD, logits_of
+from specc.passes.head import HEAD, head_rows
 
 I64, F32 = ir.DataType.INT64, ir.DataType.FLOAT
 VERIFIER, DRAFTER = "verifier.", "drafter."  # owners, in the names of the round's caches
@@ -44,7 +44,7 @@ def fuse_round(
     if gamma < 1 or acceptance not in ACCEPTANCES:
         raise ValueError(f"a round of gamma {gamma} and acceptance {acceptance!r}; known: {', '.join(ACCEPTANCES)}")
     weights: dict[str, ir.Value] = {}
-    head = _head(drafter, _vocabulary(verifier), head_ids, weights)
+    head = _head(drafter, head_rows(verifier), head_ids, weights)
     verify, draft = as_function(verifier, "verify_step", weights), as_function(drafter, "draft_step", weights)
     body, request = Body(), _request(_batch(verify), gamma)
     verifier_past, drafter_past = _past(verify, VERIFIER), _past(draft, DRAFTER)
@@ -151,7 +151,7 @@ def _head(
     drafter: ir.Model, vocabulary: int, head_ids: NDArray[np.integer[Any]] | None, weights: dict[str, ir.Value]
 ) -> _Head:
     """The drafter's head; its id table, if it needs one, joins `weights`."""
-    rows = _vocabulary(drafter)
+    rows = head_rows(drafter)
     if head_ids is None:
         head_ids = np.arange(min(rows, vocabulary))
     elif len(head_ids) != rows or (np.diff(head_ids) <= 0).any() or head_ids[0] < 0 or head_ids[-1] >= vocabulary:
@@ -241,13 +241,6 @@ def _typed(output: ir.Value, name: str, shape: list[int]) -> ir.Value:
 
 def _batch(decoder: DecoderFunction) -> int:
     return next(static_shape(v)[0] for v in decoder.inputs if v.name == "position")
-
-
-def _vocabulary(decoder: ir.Model) -> int:
-    shape = logits_of(decoder).shape
-    if shape is None or not isinstance(shape[-1], int):
-        raise ValueError(f"the logits of '{decoder.graph.name}' have no known number of columns: {shape}")
-    return shape[-1]
 
 
 def _merged(*groups: Iterable[ir.Function]) -> list[ir.Function]:

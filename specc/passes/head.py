@@ -16,6 +16,14 @@ def logits_of(model: ir.Model) -> ir.Value:
     return found
 
 
+def head_rows(model: ir.Model) -> int:
+    """Columns of the logits."""
+    shape = logits_of(model).shape
+    if shape is None or not isinstance(shape[-1], int):
+        raise ValueError(f"the logits of '{model.graph.name}' have no known number of columns: {shape}")
+    return shape[-1]
+
+
 def head_of(model: ir.Model) -> ir.Node:
     """The `linear` call that makes the logits. Must hold: the head is not quantised yet."""
     node = logits_of(model).producer()
