@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 from specc.core.oracle import Oracle
 from specc.passes.bake_topology import bake_topology
 
+State = dict[str, NDArray[Any]]
+"""Caches and features by the name of the graph's input."""
+
 
 class CoreText:
     """A decoder's core graph, run by the oracle over whole texts. Holds every weight that is not mapped from a file."""
@@ -20,16 +23,25 @@ class CoreText:
 
     def logits(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
         """Logits after each token of `ids` `[n]`, fed at once from position 0: f32 `[n, V]`."""
+        return self.feed(ids, 0, self.empty_state())[0]
+
+    def empty_state(self) -> State:
+        """Zeroed caches."""
+        return dict(self._state)
+
+    def feed(self, ids: NDArray[np.int64], position: int, state: State) -> tuple[NDArray[np.float32], State]:
+        """Logits f32 `[n, V]` of tokens `[n]` fed at once at cache rows `position ...`, and the state they leave."""
         fed: dict[str, NDArray[Any]] = {
             "tokens": ids[None],
-            "position": np.zeros(1, np.int64),
+            "position": np.array([position], np.int64),
             "rows": np.arange(len(ids), dtype=np.int64),
         }
-        return np.asarray(self._oracle.run(fed | self._state)["logits"][0], np.float32)
+        left = self._oracle.run(fed | state)
+        state = {name: left[name.replace("past.", "present.", 1)] for name in state}
+        return np.asarray(left["logits"][0], np.float32), state
 
 
-def _empty_state(graph: ir.Model) -> dict[str, NDArray[Any]]:
-    """Zeroed caches."""
+def _empty_state(graph: ir.Model) -> State:
     return {
         str(value.name): np.zeros(tuple(value.shape.numpy()), value.dtype.numpy())
         for value in graph.graph.inputs
