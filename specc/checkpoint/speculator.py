@@ -35,6 +35,9 @@ ARCHITECTURES = ("eagle3", "independent")
 _FIX = "give a drafter folder with config.json in the speculators format"
 _PUBLISHED = ("LlamaForCausalLMEagle3", "Eagle3LlamaForCausalLM")
 _BUFFERS = ("d2t", "t2d")
+_LAYERS = "eagle_aux_hidden_state_layer_ids"
+_FLAGS = ("norm_before_residual", "norm_before_fc", "fc_norm", "norm_output")
+_BESIDE_LAYER = ("draft_vocab_size", "target_hidden_size", "architectures", "eagle_config", _LAYERS, *_FLAGS)
 
 
 @dataclass(frozen=True)
@@ -142,8 +145,7 @@ def _architecture(config: Mapping[str, Any], where: str) -> str:
 
 def _layer_config(config: Mapping[str, Any], where: str, published: bool) -> Mapping[str, Any]:
     if published:
-        extra = ("draft_vocab_size", "target_hidden_size", "architectures", "eagle_config")
-        return {key: value for key, value in config.items() if key not in extra}
+        return {key: value for key, value in config.items() if key not in _BESIDE_LAYER}
     layer = config.get("transformer_layer_config")
     if not isinstance(layer, Mapping) or not isinstance(layer.get("hidden_size"), int):
         raise CheckpointError(f"{where}: transformer_layer_config is no object with a hidden_size; {_FIX}")
@@ -151,11 +153,11 @@ def _layer_config(config: Mapping[str, Any], where: str, published: bool) -> Map
 
 
 def _features(config: Mapping[str, Any], where: str) -> FeatureReading:
-    layers = config.get("eagle_aux_hidden_state_layer_ids")
-    if layers is None:
-        layers = (config.get("eagle_config") or {}).get("eagle_aux_hidden_state_layer_ids")
+    layers, inner = config.get(_LAYERS), config.get("eagle_config")
+    if layers is None and isinstance(inner, Mapping):
+        layers = inner.get(_LAYERS)
     if layers is not None and not (isinstance(layers, list) and layers and all(type(i) is int for i in layers)):
-        raise CheckpointError(f"{where}: eagle_aux_hidden_state_layer_ids is {layers!r:.60}, no list of layers; {_FIX}")
+        raise CheckpointError(f"{where}: {_LAYERS} is {layers!r:.60}, no list of layers; {_FIX}")
 
     def flag(name: str) -> bool:
         value = config.get(name, False)
@@ -163,8 +165,7 @@ def _features(config: Mapping[str, Any], where: str) -> FeatureReading:
             raise CheckpointError(f"{where}: {name} is {value!r:.40}; expected true or false")
         return value
 
-    names = ("norm_before_residual", "norm_before_fc", "fc_norm", "norm_output")
-    return FeatureReading(None if layers is None else tuple(layers), *(flag(name) for name in names))
+    return FeatureReading(None if layers is None else tuple(layers), *(flag(name) for name in _FLAGS))
 
 
 def _renamed(name: str) -> str:
@@ -198,9 +199,10 @@ def _head_ids(
 
 
 def _verifier(config: Mapping[str, Any]) -> str | None:
-    stated = (config.get("speculators_config") or {}).get("verifier") or {}
-    name = stated.get("name_or_path")
-    return name if isinstance(name, str) else None
+    stated: Any = config
+    for key in ("speculators_config", "verifier", "name_or_path"):
+        stated = stated.get(key) if isinstance(stated, Mapping) else None
+    return stated if isinstance(stated, str) else None
 
 
 def _check_weights(opened: Speculator) -> None:
@@ -208,8 +210,9 @@ def _check_weights(opened: Speculator) -> None:
     hidden = opened.layer_config.get("hidden_size")
     wanted: dict[str, tuple[int | None, int | None]] = {}
     if opened.architecture == "eagle3" and isinstance(hidden, int):
-        layers = opened.features.layers if opened.features else None
-        wanted["fc.weight"] = (hidden, None if layers is None else len(layers) * hidden)
+        layers, columns = opened.features.layers if opened.features else None, opened.config.get("target_hidden_size")
+        columns = columns if isinstance(columns, int) else hidden
+        wanted["fc.weight"] = (hidden, None if layers is None else len(layers) * columns)
         wanted |= {f"layers.0.self_attn.{part}_proj.weight": (None, 2 * hidden) for part in "qkv"}
     if not opened.shares_head:
         wanted["lm_head.weight"] = (None if opened.head_ids is None else len(opened.head_ids), None)
