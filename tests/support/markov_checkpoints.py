@@ -24,8 +24,10 @@ def table_logits(table: NDArray[np.float64]) -> NDArray[np.float32]:
     return logits.astype(np.float32)
 
 
-def markov_checkpoint(path: Path, table: NDArray[np.float64]) -> Path:
-    """Write a llama of no layers and no tokenizer, whose token after token v has law `table[v]`; returns `path`.
+def markov_checkpoint(
+    path: Path, table: NDArray[np.float64], tokenizer_json: str | None = None, eos_id: int | None = None
+) -> Path:
+    """Write a llama of no layers, whose token after token v has law `table[v]`, up to a factor; returns `path`.
 
     The embedding is one-hot, the final norm takes its length out again, and the head holds the logits.
     """
@@ -39,4 +41,5 @@ def markov_checkpoint(path: Path, table: NDArray[np.float64]) -> Path:
         "model.norm.weight": np.full(HIDDEN, length, np.float32),
         "lm_head.weight": head,
     }
-    return write_hf_checkpoint(path, config, weights)
+    generation = None if eos_id is None else {"eos_token_id": eos_id}
+    return write_hf_checkpoint(path, config, weights, tokenizer_json, generation_config=generation)
