@@ -50,7 +50,7 @@ def _trained(options: CompileOptions, trained: TrainedDrafter, context: int) -> 
         )
     if head is not None and options.draft_vocabulary is not None:
         raise OptionError(
-            f"draft-vocab: the head of {source.checkpoint.path} has {len(head)} rows of its own; leave it out"
+            f"draft-vocab: {source.checkpoint.path} has a head of {len(head)} tokens already; leave it out"
         )
     limit = min(context, largest_context(source.spec))
     ids = _head(options, trained.verifier, source.vocabulary.count) if head is None else head
