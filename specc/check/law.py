@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specc.check.chi_square import chi_square_p, uniform_counts
+from specc.check.favourites import favourites
+from specc.check.places import Laws, places, ratio, softmax
 from specc.check.prompts import prompt_ids
 from specc.check.subject import Subject, Way
 from specc.progress import Progress, Step
@@ -25,23 +27,25 @@ Tokens = NDArray[np.int64]
 
 
 def check_law(subject: Subject, progress: Progress) -> Iterator[CheckRow]:
-    """A row for the longest draft of each drafter, host-driven and fused: chi-square against the verifier's law.
+    """A row for the longest draft of each drafter, host-driven and fused: chi-square tests against the verifier's law.
 
     The 2nd to (gamma + 2)th sampled tokens are judged, given their prefix: rounds make them, prefill makes the first.
-    Each token's place in its law, likeliest first and spread evenly over the token's own mass, is uniform if and only
-    if tokens are drawn from that law (randomised probability integral transform).
+    Their places in the law are tested twice: likeliest tokens first, which shows a law that is too sharp or too flat,
+    and the drafter's favourites first, which shows drafted tokens accepted too often or too seldom.
     """
     prompt = next(iter(prompt_ids(subject.bundle).values()))
     for way in _longest(subject.ways(LAW)):
         with progress.step(f"sampled law, {way}", SEQUENCES) as step:
             texts = _sampled(subject, way, prompt, step)
-        places = _places_of(subject, prompt, texts)
-        p_value = chi_square_p(uniform_counts(places, BINS))
+        found = {
+            order: chi_square_p(uniform_counts(np.concatenate(by_text), BINS))
+            for order, by_text in _places(subject, way, prompt, texts).items()
+        }
         detail = (
-            f"chi-square p = {p_value:.3g} (at least {MIN_P:g}) over {len(places)} tokens of {len(texts)} texts at "
-            f"temperature 1, {way}"
+            f"chi-square p {', '.join(f'{p:.3g} {order}' for order, p in found.items())} (at least {MIN_P:g}) over "
+            f"{sum(len(text) - 1 for text in texts)} tokens of {len(texts)} texts at temperature 1, {way}"
         )
-        yield CheckRow("sampled law, fused" if way.fused else "sampled law", p_value >= MIN_P, detail)
+        yield CheckRow("sampled law, fused" if way.fused else "sampled law", min(found.values()) >= MIN_P, detail)
 
 
 def _longest(ways: tuple[Way, ...]) -> list[Way]:
@@ -67,24 +71,18 @@ def _sampled(subject: Subject, way: Way, prompt: Tokens, step: Step) -> list[Tok
     return texts
 
 
-def _places_of(subject: Subject, prompt: Tokens, texts: list[Tokens]) -> NDArray[np.float64]:
-    """The place of every token but each text's first."""
-    spread = np.random.default_rng(0)
-    verify, places = subject.programs.verify, []
+def _places(subject: Subject, way: Way, prompt: Tokens, texts: list[Tokens]) -> dict[str, list[Laws]]:
+    """The places of every text's tokens but the first, by the order of the laws."""
+    favoured = favourites(subject, way.drafter, prompt, longest=max(map(len, texts)))
+    spread, verify = np.random.default_rng(0), subject.programs.verify
+    found: dict[str, list[Laws]] = {}
     verify(prompt, 0, 0)
     for text in texts:
-        later = text[1:]
-        laws = verify(text[:-1], len(prompt), len(later))
-        places.append(_places(laws, later, spread.random(len(later))))
-    return np.concatenate(places)
-
-
-def _places(logits: NDArray[np.float32], tokens: Tokens, spread: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Where each token stands in its law, in [0, 1): mass of the likelier ones, plus a share of its own."""
-    law = np.exp((logits - logits.max(axis=-1, keepdims=True)).astype(np.float64))
-    law /= law.sum(axis=-1, keepdims=True)
-    own = np.take_along_axis(law, tokens[:, None], axis=-1)
-    likelier = np.where(law > own, law, 0).sum(axis=-1)
-    ties = np.where(law == own, law, 0).sum(axis=-1)
-    places: NDArray[np.float64] = np.minimum(likelier + spread * ties, np.nextafter(1, 0))
-    return places
+        later, shares = text[1:], spread.random(len(text) - 1)
+        laws = softmax(verify(text[:-1], len(prompt), len(later)))
+        scores = {"likeliest first": laws}
+        if favoured is not None:
+            scores["drafter's favourites first"] = ratio(favoured.laws(text[:-1], laws.shape[-1]), laws)
+        for order, score in scores.items():
+            found.setdefault(order, []).append(places(laws, score, later, shares))
+    return found

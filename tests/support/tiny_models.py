@@ -76,14 +76,14 @@ class TinyBundles:
 
     def model(self, family: str = "llama", **fields: Any) -> Path:
         """A checkpoint of `tiny_model`."""
-        return self._once(("model", family, *fields.items()), lambda path: tiny_model(path, family, **fields))
+        return self._once(("model", family, repr(fields)), lambda path: tiny_model(path, family, **fields))
 
     def bundle(
         self, model: Path | None = None, draft: str = "slice:1", precision: str = "reference", **more: Any
     ) -> Path:
         """A bundle of `compiled`; by default of the tiny llama."""
         source = model or self.model()
-        key = ("bundle", source, draft, precision, *more.items())
+        key = ("bundle", source, draft, precision, repr(more))
         return self._once(key, lambda path: compiled(source, path, draft, precision, **more))
 
     def _once(self, key: tuple[object, ...], make: Callable[[Path], object]) -> Path:
