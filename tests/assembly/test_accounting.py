@@ -39,6 +39,19 @@ def test_rows_by_part_then_the_caches() -> None:
     ]
 
 
+def test_features_count_once_for_the_drafter_that_reads_them() -> None:
+    def keeping(role: str, name: str) -> CoreModel:
+        state = [value("past.0.key", [1, 2, 5, 4], ir.DataType.FLOAT16), value(name, [1, 5, 8], ir.DataType.FLOAT)]
+        graph = ir.Graph(state, [], nodes=[], opset_imports={"": 24}, name=role)
+        return CoreModel(role, ir.Model(graph, ir_version=13), head_rows=1, cache_rows=5)
+
+    assert table(keeping("verifier", "past.features.d"), keeping("d", "past.features")) == [
+        PartPrecision("verifier.kv", "fp16", "fp32", 2 * 2 * 5 * 4),
+        PartPrecision("d.kv", "fp16", "fp32", 2 * 2 * 5 * 4),
+        PartPrecision("d.feature_rows", "fp32", "fp32", 4 * 5 * 8),
+    ]
+
+
 def test_a_weight_counts_for_its_first_reader() -> None:
     drafter = core("drafter", {"w": ("mlp", np.float32, 10), "own": ("head", np.float16, 4)})
     assert table(VERIFIER, drafter)[3:] == [PartPrecision("drafter.head", "fp16", "fp32", 8)]

@@ -18,3 +18,11 @@ def test_each_text_starts_anew_and_the_graph_stays_as_it_was() -> None:
     text.logits(token_ids(6, seed=1))
     np.testing.assert_array_equal(text.logits(token_ids(6)), first)
     assert [value.name for value in graph.graph.inputs] == inputs
+
+
+def test_a_text_may_be_fed_in_pieces() -> None:
+    graph, ids = random_decoder(), token_ids(9)
+    text = CoreText(graph)
+    first, state = text.feed(ids[:5], 0, text.empty_state())
+    second, _ = text.feed(ids[5:], 5, state)
+    np.testing.assert_allclose(np.concatenate([first, second]), text.logits(ids), rtol=0, atol=1e-5)

@@ -21,3 +21,14 @@ def test_tensor_spec_keeps_open_dimensions_by_name() -> None:
     assert tensor_spec(value("x", [1, "S", 3], ir.DataType.BFLOAT16)) == TensorSpec("x", "bfloat16", (1, "S", 3))
     with pytest.raises(ValueError, match="'x' has no dtype or shape"):
         tensor_spec(value("x"))
+
+
+def test_features_belong_to_the_drafter_wherever_they_are_kept() -> None:
+    def features(role: str, name: str) -> StateSpec:
+        graph = ir.Graph([value(name, [1, 9, 4], ir.DataType.FLOAT)], [], nodes=[], opset_imports={"": 24})
+        (state,) = CoreModel(role, ir.Model(graph, ir_version=13), head_rows=1, cache_rows=9).state()
+        return state
+
+    kept, read = features("verifier", "past.features.my.drafter"), features("my.drafter", "past.features")
+    assert (kept.owner, kept.role, kept.output) == ("my.drafter", "features", "present.features.my.drafter")
+    assert (read.owner, read.role, read.output) == ("my.drafter", "features", "present.features")

@@ -72,6 +72,48 @@ def test_a_write_that_leaves_a_hole_or_the_cache_is_refused() -> None:
         cache.feed(ids(1, 2, 3, 4, 5), 0, 0)
 
 
+def test_rows_that_are_not_kept_are_never_trusted() -> None:
+    cache = ModelCache(Recorder(), rows=10, max_width=10)
+    cache.feed(ids(1, 2, 3), 0, 0)
+    cache.feed(ids(4), 2, 1, keep=False)
+    cache.feed(ids(5), 3, 1, keep=False)
+    assert cache.agreed(ids(1, 2, 4, 5)) == 2
+    cache.feed(ids(3), 2, 0)
+    cache.forget(1)
+    assert cache.agreed(ids(1, 2, 3)) == 1
+
+
+@pytest.mark.parametrize("method", ["feed", "extend", "record", "forget"])
+def test_what_is_written_anew_is_not_trusted_where_it_is_followed(method: str) -> None:
+    engine = Recorder()
+    cache = ModelCache(engine, rows=10, max_width=10)
+    follower = ModelCache(Recorder(), rows=10, max_width=10, follows=cache)
+    cache.feed(np.arange(6), 0, 0)
+    follower.feed(np.arange(1, 6), 0, 0)
+    calls = {
+        "feed": lambda: cache.feed(ids(2), 2, 1),
+        "extend": lambda: cache.extend(np.arange(6), 2),
+        "record": lambda: cache.record(ids(2), 2),
+        "forget": lambda: cache.forget(2),
+    }
+    calls[method]()
+    assert follower.agreed(np.arange(1, 6)) == 2
+    follower.feed(ids(9), 1, 0)
+    assert cache.agreed(np.arange(6)) >= 2
+
+
+def test_a_failed_call_is_not_trusted_where_it_is_followed() -> None:
+    engine = Recorder()
+    cache = ModelCache(engine, rows=10, max_width=10)
+    follower = ModelCache(Recorder(), rows=10, max_width=10, follows=cache)
+    cache.feed(np.arange(6), 0, 0)
+    follower.feed(np.arange(1, 6), 0, 0)
+    engine.fails = True
+    with pytest.raises(RuntimeError, match="engine"):
+        cache.feed(ids(3), 3, 1)
+    assert follower.agreed(np.arange(1, 6)) == 3
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 8), st.lists(st.integers(0, 2), min_size=1, max_size=4)), max_size=12), st.data()
 )

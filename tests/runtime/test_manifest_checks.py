@@ -5,6 +5,7 @@ import pytest
 from specc_runtime.errors import ManifestError
 from specc_runtime.manifest import DrafterInfo, FileEntry, Manifest, Speculation, StateSpec, Topology
 from specc_runtime.manifest_checks import check_bundle_path, check_manifest
+from specc_runtime.manifest_reading import parse_manifest
 from specc_runtime.manifest_writing import manifest_json
 from tests.support.manifests import small_manifest, with_program
 
@@ -17,6 +18,16 @@ def measured(*values: object) -> Manifest:
     """The small manifest, another measurement of its model drafter in it."""
     drafter = replace(SMALL.drafters["draft"], measured=Speculation(*values))
     return replace(SMALL, drafters={**SMALL.drafters, "draft": drafter})
+
+
+FEATURES = StateSpec("past.features", "present.features", "draft", "features", "float32", (1, 20, 8))
+
+
+def with_features(*keeping: str) -> Manifest:
+    """The small manifest with a drafter that reads features, kept by the programs of these ids."""
+    programs = tuple(replace(p, state=(*p.state, FEATURES)) if p.id in keeping else p for p in SMALL.programs)
+    reading = replace(SMALL.drafters["draft"], features=True)
+    return replace(SMALL, programs=programs, drafters={**SMALL.drafters, "draft": reading})
 
 
 def test_the_small_manifest_holds_together() -> None:
@@ -54,6 +65,14 @@ def test_the_small_manifest_holds_together() -> None:
         (measured((0.1,) * 4, 0.0, (0.5,) * 3, 1.0, 9), "acceptance must reach the longest gamma, 4"),
         (measured((0.0,) * 5, 0.0, (0.5,) * 4, 1.0, 9), "drafters.draft.measured: round_s must be above 0"),
         (measured((0.1,) * 5, 0.0, (1.5,) * 4, 1.0, 9), "acceptance and draft_rate must lie between 0 and 1"),
+        (with_features(), r"programs\[0\]: lacks the state 'features' of drafter 'draft'"),
+        (with_features("v", "p"), r"programs\[2\]: lacks the state 'features' of drafter 'draft'"),
+        (with_features("v", "d"), r"programs\[1\]: lacks the state 'features' of drafter 'draft'"),
+        (with_program(state=(FEATURES,)), r"programs\[0\]: has the state 'features' of drafter 'draft'"),
+        (
+            replace(SMALL, drafters={**SMALL.drafters, "ngram": DrafterInfo("ngram", features=True)}),
+            "drafters.ngram.features: only a drafter of kind model",
+        ),
         (with_program(kind="draft"), r"programs\[0\].drafter: missing"),
     ],
 )
@@ -62,6 +81,12 @@ def test_a_contradiction_is_refused_and_never_written(manifest: Manifest, messag
         check_manifest(manifest)
     with pytest.raises(ManifestError, match=message):
         manifest_json(manifest)
+
+
+def test_features_are_kept_by_every_program_that_steps() -> None:
+    manifest = with_features("v", "p", "d")
+    check_manifest(manifest)
+    assert parse_manifest(manifest_json(manifest).encode()) == manifest
 
 
 def test_states_of_two_owners_may_differ() -> None:
