@@ -1,6 +1,7 @@
 """Drafters in the speculators format beside their verifier: what is shared, and what does not belong together."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,10 +75,8 @@ def test_a_whole_head_may_be_trimmed(verifier: ModelSource, tmp_path: Path) -> N
 def test_what_is_the_verifiers_is_stored_once(
     verifier: ModelSource, tmp_path: Path, model_type: str, precision: str
 ) -> None:
-    plan, asked = (
-        planned(verifier, write(tmp_path / "d", model_type=model_type)),
-        parse_precision(precision).resolve(("fp32",), "fp32"),
-    )
+    plan = planned(verifier, write(tmp_path / "d", model_type=model_type))
+    asked = parse_precision(precision).resolve(("fp32",), "fp32")
     cores = verifier_core(verifier, asked, 40, [plan]), drafter_core(plan, asked, 40)
     stored = [{stored_name(v): part_of(v) for v in core.graph.graph.initializers.values()} for core in cores]
     shared = stored[0].keys() & stored[1].keys()
@@ -94,17 +93,11 @@ def test_an_independent_drafter_is_the_decoder_its_config_describes(verifier: Mo
     plan = planned(verifier, write_speculator(tmp_path / "d", config, weights, IDS))
     precision = parse_precision("reference").resolve(("fp32",), "fp32")
 
-    theirs = {
-        name: verifier.checkpoint.weights[name].numpy() for name in ("model.embed_tokens.weight", "lm_head.weight")
-    }
-    whole = tiny_model(tmp_path / "whole", num_hidden_layers=2)
-    source = open_model(str(whole), ())
-    arrays = {f"model.{name}": array for name, array in weights.items()} | theirs
-    same = ModelSource(
-        source.checkpoint.__class__(**{**vars(source.checkpoint), "weights": weights_from(arrays)}),
-        source.spec,
-        source.vocabulary,
-    )
+    tables = ("model.embed_tokens.weight", "lm_head.weight")
+    theirs = {name: verifier.checkpoint.weights[name].numpy() for name in tables}
+    source = open_model(str(tiny_model(tmp_path / "whole", num_hidden_layers=2)), ())
+    named = weights_from({f"model.{name}": array for name, array in weights.items()} | theirs)
+    same = replace(source, checkpoint=replace(source.checkpoint, weights=named))
     text = np.array([5, 9, 200, 17])
     expected = CoreText(drafter_core(DrafterPlan("d", "d", same, 40, IDS.astype(np.int32)), precision, 40).graph)
     found = CoreText(drafter_core(plan, precision, 40).graph)
