@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -20,6 +20,7 @@ from specc_runtime.drafting.ngram import NgramDrafter
 from specc_runtime.drafting.none import NoDrafter
 from specc_runtime.engines import load_programs
 from tests.support.reference_law import chi_square_p, joint_law
+from tests.support.speculators import layer_config, speculator_config, speculator_weights, write_speculator
 from tests.support.switching import SwitchingDrafter
 from tests.support.tiny_models import compiled, tiny_model
 
@@ -33,18 +34,21 @@ GAMMA = 2
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Drafts with its own first layer, which is often right and often wrong."""
+def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """One verifier under two drafters that are often right and often wrong: its first layer, and a feature drafter."""
     root = tmp_path_factory.mktemp("two-layers")
     model = tiny_model(root / "model", num_hidden_layers=2, vocab_size=VOCABULARY, tokenizer=None)
-    compiled(model, root / "bundle", "slice:1", gammas=(GAMMA,), fuse=True)
-    return root / "bundle"
+    layer = layer_config(vocab_size=VOCABULARY)
+    features = write_speculator(root / "features", speculator_config(layer), speculator_weights(layer))
+    compiled(model, root / "slice bundle", "slice:1", gammas=(GAMMA,), fuse=True)
+    compiled(model, root / "features bundle", str(features), gammas=(GAMMA,))
+    return {drafter: root / f"{drafter} bundle" for drafter in ("slice", "features")}
 
 
 @pytest.fixture(scope="module")
-def laws(bundle: Path) -> dict[str, dict[tuple[int, ...], float]]:
+def laws(bundles: dict[str, Path]) -> dict[str, dict[tuple[int, ...], float]]:
     """Of every text, by setting: each prefix is fed to programs of their own, from the first row on."""
-    programs = load_programs(Engine.load(bundle).bundle)
+    programs = load_programs(Engine.load(bundles["slice"]).bundle)
 
     def logits_of(ids: NDArray[np.int64]) -> NDArray[np.float32]:
         programs.reset()
@@ -95,35 +99,46 @@ def switching_each_turn(engine: Engine, params: SamplingParams) -> Iterator[list
 
 
 WAYS = {"drafting": drafting, "switching each round": switching_each_round, "switching each turn": switching_each_turn}
+
+
+class Case(NamedTuple):
+    setting: str
+    drafter: str
+    way: str
+    fused: bool = False
+
+
 CASES = [
-    ("T=1", "drafting", False),
-    ("T=1", "drafting", True),
-    ("T=1", "switching each round", False),
-    ("T=1", "switching each turn", True),
-    ("top_p", "drafting", True),
-    ("top_p", "switching each turn", False),
+    Case("T=1", "slice", "drafting"),
+    Case("T=1", "slice", "drafting", fused=True),
+    Case("T=1", "slice", "switching each round"),
+    Case("T=1", "slice", "switching each turn", fused=True),
+    Case("T=1", "features", "switching each round"),
+    Case("top_p", "slice", "drafting", fused=True),
+    Case("top_p", "slice", "switching each turn"),
+    Case("top_p", "features", "drafting"),
 ]
 
 
-def check_law(bundle: Path, law: dict[tuple[int, ...], float], case: tuple[str, str, bool], sequences: int) -> None:
-    setting, way, fused = case
-    params = SamplingParams(max_new_tokens=LENGTH + 4, n=sequences, seed=1, **SETTINGS[setting])
-    texts = Counter(map(tuple, WAYS[way](Engine.load(bundle, fused=fused), params)))
+def check_law(bundles: dict[str, Path], law: dict[tuple[int, ...], float], case: Case, sequences: int) -> None:
+    params = SamplingParams(max_new_tokens=LENGTH + 4, n=sequences, seed=1, **SETTINGS[case.setting])
+    engine = Engine.load(bundles[case.drafter], fused=case.fused)
+    texts = Counter(map(tuple, WAYS[case.way](engine, params)))
     assert sum(texts.values()) == sequences
     assert not texts.keys() - law.keys(), "a text the verifier never writes"
     assert chi_square_p(texts, law) > 1e-3
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_joint_law(bundle: Path, laws: dict[str, Any], case: tuple[str, str, bool]) -> None:
-    check_law(bundle, laws[case[0]], case, sequences=500)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: ", ".join(map(str, case)))
+def test_joint_law(bundles: dict[str, Path], laws: dict[str, Any], case: Case) -> None:
+    check_law(bundles, laws[case.setting], case, sequences=500)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_joint_law_of_sixty_thousand_texts(bundle: Path, laws: dict[str, Any], case: tuple[str, str, bool]) -> None:
-    check_law(bundle, laws[case[0]], case, sequences=60_000)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: ", ".join(map(str, case)))
+def test_joint_law_of_sixty_thousand_texts(bundles: dict[str, Path], laws: dict[str, Any], case: Case) -> None:
+    check_law(bundles, laws[case.setting], case, sequences=60_000)
 
 
 def test_every_text_of_four_tokens_is_possible(laws: dict[str, Any]) -> None:
