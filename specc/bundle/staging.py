@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -103,15 +104,28 @@ def staged(output: Path, *, replace: bool) -> Iterator[Staging]:
 
 
 def check_output(output: Path, *, replace: bool) -> None:
-    """Raise CompileError when `output` may not be written."""
+    """Raise CompileError when `output` may not be written: only a bundle with nothing else in it is replaced."""
     if not output.exists() and not output.is_symlink():
         return
-    if not (output / MANIFEST_NAME).is_file():
+    files = listed_files(output)
+    if files is None:
         raise CompileError(f"{output}: exists and is no bundle; choose another --output or remove it yourself")
     if not replace:
         raise CompileError(
             f"{output}: a bundle is there already; pass --force to replace it or choose another --output"
         )
+    for path in sorted(output.rglob("*")):
+        if not path.is_dir() and path.relative_to(output).as_posix() not in files:
+            raise CompileError(f"{path}: lies in a bundle but is no part of it; move it or choose another --output")
+
+
+def listed_files(folder: Path) -> set[str] | None:
+    """The files of the bundle in `folder`, by any version of specc; None if it is none. Others have manifests too."""
+    try:
+        manifest = json.loads((folder / MANIFEST_NAME).read_bytes())
+        return {MANIFEST_NAME, *manifest["files"]} if "specc_version" in manifest else None
+    except (OSError, ValueError, RecursionError, TypeError, KeyError):
+        return None
 
 
 def _missing_parents(output: Path) -> list[Path]:

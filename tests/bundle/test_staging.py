@@ -17,6 +17,8 @@ from specc_runtime.manifest import MANIFEST_NAME
 from tests.support.manifests import small_manifest
 from tests.support.refusals import refuses
 
+FOREIGN_MANIFESTS = ("", "[]", "3", '{"name": "a web app"}', '{"files": {}}', '{"specc_version": "1"}', "[" * 100_000)
+
 
 def nothing(_: int) -> None:
     pass
@@ -68,7 +70,7 @@ def test_replacing_needs_to_be_asked_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("force", [False, True])
-@pytest.mark.parametrize("kind", ["file", "folder", "empty folder", "dangling link"])
+@pytest.mark.parametrize("kind", ["file", "folder", "empty folder", "dangling link", *FOREIGN_MANIFESTS])
 def test_what_is_no_bundle_is_never_replaced(kind: str, force: bool, tmp_path: Path) -> None:
     output = tmp_path / "mine"
     if kind == "file":
@@ -79,16 +81,29 @@ def test_what_is_no_bundle_is_never_replaced(kind: str, force: bool, tmp_path: P
         output.mkdir()
         if kind == "folder":
             (output / "thesis.tex").write_text("mine")
+        elif kind in FOREIGN_MANIFESTS:
+            (output / MANIFEST_NAME).write_text(kind)
     with refuses(CompileError, output, "exists and is no bundle", "another --output"):
         check_output(output, replace=force)
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "programs/notes.txt", "mine/notes.txt"])
+def test_what_was_put_into_a_bundle_is_never_lost(name: str, tmp_path: Path) -> None:
+    output = tmp_path / "b"
+    write_small_bundle(output)
+    (output / name).parent.mkdir(exist_ok=True)
+    (output / name).write_text("mine")
+    with refuses(CompileError, output / name, "no part of it", "move it"):
+        write_small_bundle(output, replace=True)
+    assert (output / name).read_text() == "mine"
 
 
 def test_a_bundle_that_appeared_meanwhile_is_kept(tmp_path: Path) -> None:
     output = tmp_path / "b"
     with refuses(CompileError, "a bundle is there already"), staged(output, replace=False):
-        output.mkdir()
-        (output / MANIFEST_NAME).write_text("of another compile")
-    assert (output / MANIFEST_NAME).read_text() == "of another compile"
+        write_small_bundle(tmp_path / "other", word="of another compile")
+        (tmp_path / "other").rename(output)
+    assert (output / "tokenizer.json").read_text() == "of another compile"
     assert list(tmp_path.iterdir()) == [output]
 
 
