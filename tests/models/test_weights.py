@@ -70,3 +70,15 @@ def test_nothing_is_read_before_it_is_asked_for() -> None:
 def test_a_missing_or_misshapen_weight_is_named(load: Callable[[WeightLoader], Any], message: str) -> None:
     with pytest.raises(CheckpointError, match=message):
         load(loader(a=A))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("part", ["attention", "norm"])
+def test_a_weight_that_is_not_finite_is_named(value: float, dtype: Any, part: str) -> None:
+    """In the last row of several that are looked at together."""
+    damaged = np.zeros((3000, 512), dtype)
+    damaged[-1, -1] = value
+    weight = loader(a=damaged).load("q", part, [("a", (3000, 512))])
+    with pytest.raises(CheckpointError, match=r"^model\.safetensors: weight 'a' holds values that are not finite"):
+        tensor_of(weight).numpy()
