@@ -82,7 +82,7 @@ def parse_target(text: str, name: str, where: str) -> Target:
     """
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise TargetError(f"target file {where} is not TOML: {error}") from error
     try:
         return _target(table, name)

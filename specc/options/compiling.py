@@ -10,6 +10,7 @@ from specc.options.precision import PrecisionPolicy
 
 GAMMA_LIMITS = (1, 16)
 CONTEXT_LIMITS = (16, 1 << 20)
+THREAD_LIMITS = (1, 1024)
 DEFAULT_CONTEXT = 2048
 
 
@@ -37,9 +38,11 @@ def parse_draft(text: str) -> DraftSpec:
         return DraftSpec("ngram")
     if text.startswith("slice"):
         match = re.fullmatch(r"slice:(\d+)", text)
-        if match is None or int(match[1]) == 0:
-            raise OptionError(f"draft: {text!r} is no slice; write slice:N with N layers, at least 1, e.g. slice:4")
-        return DraftSpec("slice", layers=int(match[1]))
+        if match is None or _number(match[1]) == 0:
+            raise OptionError(
+                f"draft: {text[:80]!r} is no slice; write slice:N with N layers, at least 1, e.g. slice:4"
+            )
+        return DraftSpec("slice", layers=_number(match[1]))
     return DraftSpec("checkpoint", source=text)
 
 
@@ -58,9 +61,10 @@ def parse_draft_vocabulary(text: str) -> DraftVocabulary:
     """
     if re.fullmatch(r"-?\d+", text) is None:
         return DraftVocabulary(file=Path(text))
-    if int(text) < 2:
-        raise OptionError(f"draft-vocab: {text} tokens are too few to draft from; give at least 2, or a file of ids")
-    return DraftVocabulary(count=int(text))
+    count = _number(text)
+    if count < 2:
+        raise OptionError(f"draft-vocab: {count} tokens are too few to draft from; give at least 2, or a file of ids")
+    return DraftVocabulary(count=count)
 
 
 def parse_gammas(text: str) -> tuple[int, ...]:
@@ -71,14 +75,19 @@ def parse_gammas(text: str) -> tuple[int, ...]:
     low, high = GAMMA_LIMITS
     items = [item.strip() for item in text.split(",")]
     if not all(re.fullmatch(r"-?\d+", item) for item in items):
-        raise OptionError(f"gamma: {text!r} is no list of numbers; write 4 or 2,4,6")
-    gammas = [int(item) for item in items]
+        raise OptionError(f"gamma: {text[:80]!r} is no list of numbers; write 4 or 2,4,6")
+    gammas = [_number(item) for item in items]
     for gamma in gammas:
         if not low <= gamma <= high:
             raise OptionError(f"gamma: {gamma} drafted tokens a round are not built; give {low} to {high}")
     if len(set(gammas)) < len(gammas):
         raise OptionError(f"gamma: {text!r} names a length twice")
     return tuple(sorted(gammas))
+
+
+def _number(digits: str) -> int:
+    """The number, or its first digits if it is out of every range here: int() refuses texts of thousands of digits."""
+    return int(digits[:12])
 
 
 @dataclass(frozen=True)
@@ -112,7 +121,10 @@ class CompileOptions:
         low, high = CONTEXT_LIMITS
         if self.context is not None and not low <= self.context <= high:
             raise OptionError(f"context: {self.context} positions are out of range; give {low} to {high}")
-        if self.threads is not None and self.threads < 1:
-            raise OptionError(f"threads: {self.threads} is out of range; give 1 or more, or leave it to be measured")
+        low, high = THREAD_LIMITS
+        if self.threads is not None and not low <= self.threads <= high:
+            raise OptionError(
+                f"threads: {self.threads} is out of range; give {low} to {high}, or leave it to be measured"
+            )
         if self.draft_vocabulary is not None and self.draft.kind == "ngram":
             raise OptionError("draft-vocab: an n-gram drafter has no head to trim; leave one of the two out")

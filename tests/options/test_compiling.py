@@ -29,12 +29,15 @@ def test_gammas_are_sorted(text: str, gammas: tuple[int, ...]) -> None:
         ("", "'' is no list of numbers"),
         ("2,,4", "is no list of numbers"),
         ("2,4,2", "names a length twice"),
+        ("9" * 5000, "drafted tokens a round are not built; give 1 to 16"),
+        ("x" * 5000, "is no list of numbers"),
     ],
 )
 def test_bad_gammas_are_refused(text: str, message: str) -> None:
     with pytest.raises(OptionError) as caught:
         parse_gammas(text)
     assert message in str(caught.value)
+    assert len(str(caught.value)) < 200
 
 
 @pytest.mark.parametrize(
@@ -56,11 +59,19 @@ def test_bad_draft_is_refused(text: str) -> None:
         parse_draft(text)
 
 
+def test_a_slice_of_absurd_depth_is_still_a_number() -> None:
+    layers = parse_draft("slice:" + "9" * 5000).layers
+    assert layers is not None
+    assert layers > 10**9
+
+
 def test_draft_vocabulary_is_a_count_or_a_file() -> None:
+    assert (parse_draft_vocabulary("9" * 5000).count or 0) > 10**9
     assert parse_draft_vocabulary("8000") == DraftVocabulary(count=8000)
     assert parse_draft_vocabulary("ids.txt") == DraftVocabulary(file=Path("ids.txt"))
-    with pytest.raises(OptionError, match="draft-vocab: 1 tokens are too few"):
-        parse_draft_vocabulary("1")
+    for text in ("1", "-" + "9" * 5000):
+        with pytest.raises(OptionError, match=r"draft-vocab: .* tokens are too few"):
+            parse_draft_vocabulary(text)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +80,7 @@ def test_draft_vocabulary_is_a_count_or_a_file() -> None:
         ({"context": 15}, "context: 15 positions are out of range; give 16 to"),
         ({"context": 0}, "context: 0 positions"),
         ({"threads": 0}, "threads: 0 is out of range"),
+        ({"threads": 10**20}, "is out of range; give 1 to 1024"),
         ({"draft": DraftSpec("ngram"), "draft_vocabulary": DraftVocabulary(count=9)}, "draft-vocab: an n-gram drafter"),
     ],
 )

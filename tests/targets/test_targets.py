@@ -96,6 +96,13 @@ def test_unknown_target_names_the_nearest() -> None:
         load_target("h10")
 
 
+def test_bottomless_nesting_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "toy.toml"
+    path.write_text("notes = " + "[" * 100_000)
+    with pytest.raises(TargetError, match=r"target file .*toy\.toml is not TOML"):
+        load_target(str(path))
+
+
 def test_own_file_is_a_target(tmp_path: Path) -> None:
     path = tmp_path / "toy.toml"
     path.write_text(GOOD)
