@@ -1,7 +1,10 @@
 """The command group and its entry point."""
 
+import os
+import signal
 import sys
 from collections.abc import Sequence
+from types import FrameType
 from typing import NoReturn
 
 import click
@@ -36,8 +39,29 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def main() -> NoReturn:
     """The `specc` script. Text the terminal's encoding lacks is replaced, not an error."""
+    _open_closed_streams()
+    _end_like_ctrl_c()
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")
     sys.exit(run())
+
+
+def _open_closed_streams() -> None:
+    """Streams that the caller closed lead nowhere, before a file that is opened next takes their place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+
+
+def _end_like_ctrl_c() -> None:
+    """A polite kill, or the terminal closing, leaves no half-made files either; who ignores them (nohup) goes on."""
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)  # Windows has no SIGHUP
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt

@@ -79,3 +79,40 @@ def test_closed_pipe_is_silent() -> None:
         )
     assert result.returncode == 1
     assert result.stderr == ""
+
+
+def test_closed_streams_are_no_errors() -> None:
+    for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
+        shell = f'exec "$0" -m specc.cli targets {closed}'
+        assert subprocess.run(["sh", "-c", shell, sys.executable], capture_output=True, check=False).returncode == 0
+    shell = 'exec "$0" -m specc.cli run nowhere <&-'
+    result = subprocess.run(["sh", "-c", shell, sys.executable], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr.count("\n")) == (1, 1)
+    assert "nowhere: not a bundle folder" in result.stderr
+
+
+_DIE = """
+import os, signal, time
+from specc.cli import app
+number = getattr(signal, {name!r})
+if {ignored}:
+    signal.signal(number, signal.SIG_IGN)
+@app.group.command("die")
+def die() -> None:
+    try:
+        os.kill(os.getpid(), number)
+        time.sleep(0.1)
+    finally:
+        print("cleaned up")
+app.main()
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_polite_kill_cleans_up_as_ctrl_c_does(name: str, ignored: bool) -> None:
+    code = _DIE.format(name=name, ignored=ignored)
+    result = subprocess.run([sys.executable, "-c", code, "die"], capture_output=True, text=True, check=False)
+    assert result.stdout == "cleaned up\n"
+    assert result.returncode == (0 if ignored else 1)
+    assert result.stderr.strip() == ("" if ignored else "specc: error: interrupted; nothing was changed")
