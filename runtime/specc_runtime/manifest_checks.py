@@ -128,6 +128,7 @@ def _check_programs(manifest: Manifest) -> None:
             layout = (state.dtype, state.shape)
             if buffers.setdefault((state.owner, state.role), layout) != layout:
                 raise ManifestError(f"{where}: {state.owner} {state.role!r} has another dtype or shape elsewhere")
+        _check_unique(f"{place}.state: owner and role", [f"{state.owner} {state.role}" for state in program.state])
         _check_features(place, program, manifest)
 
 

@@ -60,6 +60,10 @@ def test_the_small_manifest_holds_together() -> None:
         (with_program(state=(replace(STATE, shape=(1, 1, 30, 4)),)), r"programs\[1\].state\[0\]: .* elsewhere"),
         (with_program(state=(replace(STATE, dtype="float33"),)), "float33"),
         (with_program(state=(replace(STATE, name="tokens"),)), r"programs\[0\].inputs: 'tokens' is used twice"),
+        (
+            with_program(state=(STATE, replace(STATE, name="other", output="other out"))),
+            rf"programs\[0\].state: owner and role: '{STATE.owner} {STATE.role}' is used twice",
+        ),
         (with_program(state=(replace(STATE, also=("logits",)),)), r"programs\[0\].outputs: 'logits' is used twice"),
         (measured((0.1,) * 4, 0.0, (0.5,) * 4, 1.0, 9), "drafters.draft.measured: acceptance must reach"),
         (measured((0.1,) * 4, 0.0, (0.5,) * 3, 1.0, 9), "acceptance must reach the longest gamma, 4"),
