@@ -151,13 +151,14 @@ def test_embedding_misshapen(shape: tuple[int, ...], tmp_path: Path, refused: Ca
     assert_says(refused(model), model, name, list(shape), [300, 64])
 
 
-def test_weight_not_finite(tmp_path: Path, refused: Callable[..., str]) -> None:
+@pytest.mark.parametrize("precision", ["reference", "balanced", "int8"])
+def test_weight_not_finite(precision: str, tmp_path: Path, refused: Callable[..., str]) -> None:
     def damage(weights: dict[str, Any]) -> None:
         weights["model.layers.1.mlp.up_proj.weight"][3, 4] = np.nan
 
     model = changed_weights(tmp_path / "m", damage)
-    line = refused(model, "--precision", "int8")
-    assert_says(line, "verifier.layers.1.gate_up", "not finite", "damaged")
+    line = refused(model, "--precision", precision)
+    assert_says(line, model, "model.layers.1.mlp.up_proj.weight", "not finite", "damaged")
 
 
 @pytest.mark.parametrize(
@@ -178,6 +179,10 @@ def test_unknown_config_field_unless_vouched_for(tmp_path: Path, refused: Callab
     model = changed_config(tmp_path / "m", attention_sinks=4)
     assert_says(refused(model), model, "'attention_sinks' is 4", "--ignore-config attention_sinks")
     compiled(model, tmp_path / "b", ignore_config=("attention_sinks",))
+
+
+def test_head_size_the_engine_does_not_take(tmp_path: Path, refused: Callable[..., str]) -> None:
+    assert_says(refused(tiny_model(tmp_path / "m", head_dim=10)), "ort: ", "multiples of 8", "is 10")
 
 
 def test_unknown_target(tiny: TinyBundles, refused: Callable[..., str]) -> None:

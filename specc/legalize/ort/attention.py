@@ -13,6 +13,7 @@ from specc.errors import LegalizeError
 from specc.legalize.rewriting import rewrites
 
 MICROSOFT = "com.microsoft"
+HEAD_MULTIPLE = 8  # head sizes GroupQueryAttention takes
 ROTATED_HEAD_MULTIPLE = 16  # head sizes whose rotation GroupQueryAttention does itself
 MIN_ROWS = 2  # GroupQueryAttention takes another path for one row, whose sums differ in the last bits
 
@@ -58,6 +59,11 @@ class _Call:
         self._heads, self._kv_heads, self._head_dim = (
             node.attributes[name].as_int() for name in ("heads", "kv_heads", "head_dim")
         )
+        if self._head_dim % HEAD_MULTIPLE:
+            raise LegalizeError(
+                f"ort: GroupQueryAttention takes head sizes that are multiples of {HEAD_MULTIPLE}, and the model's is "
+                f"{self._head_dim}; add a form with the standard Attention op to specc/legalize/ort/attention.py"
+            )
 
     @property
     def rotates_inside(self) -> bool:

@@ -106,6 +106,11 @@ def test_a_batch_is_refused() -> None:
         legalized(random_decoder(shape=DecoderShape(24, batch=2)))
 
 
+def test_a_head_size_the_op_does_not_take_is_refused() -> None:
+    with pytest.raises(LegalizeError, match=r"^ort: GroupQueryAttention takes head sizes.*of 8.*the model's is 12"):
+        legalized(random_decoder(head_dim=12))
+
+
 def test_no_mask_is_computed() -> None:
     op_types = {node.op_type for node in legalized(random_decoder()).graph}
     assert not op_types & {"LessOrEqual", "Less", "And", "Or", "Attention", "TensorScatter"}
