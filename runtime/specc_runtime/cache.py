@@ -60,13 +60,10 @@ class ModelCache:
         for follower in self._followers:
             follower.forget(position)
 
-    def feed(self, tokens: Tokens, position: int, rows: int, *, keep: bool = True) -> Logits:
-        """Write `tokens` `[S]` at rows `position ...`, S at most max_width; logits `[rows, V]` of the last `rows`.
-
-        keep: whether these rows hold what they should; if not, they are never trusted.
-        """
+    def feed(self, tokens: Tokens, position: int, rows: int) -> Logits:
+        """Write `tokens` `[S]` at rows `position ...`, S at most max_width; logits `[rows, V]` of the last `rows`."""
         started = perf_counter()
-        logits = self._write(tokens, position, rows, keep)
+        logits = self._write(tokens, position, rows)
         self.effort.step_s += perf_counter() - started
         return logits
 
@@ -86,14 +83,13 @@ class ModelCache:
         started = perf_counter()
         for position in range(start, len(ids), self.max_width):
             end = min(position + self.max_width, len(ids))
-            logits = self._write(ids[position:end], position, rows if end == len(ids) else 0, keep=True)
+            logits = self._write(ids[position:end], position, rows if end == len(ids) else 0)
         self.effort.prefill_s += perf_counter() - started
         self.effort.prefilled_tokens += len(ids) - start
         return logits
 
-    def _write(self, tokens: Tokens, position: int, rows: int, keep: bool) -> Logits:
+    def _write(self, tokens: Tokens, position: int, rows: int) -> Logits:
         self.forget(position)  # should the engine fail half-way, these rows hold nothing
         logits = self._feed(tokens, position, rows)
-        if keep:
-            self.record(tokens, position)
+        self.record(tokens, position)
         return logits

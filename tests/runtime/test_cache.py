@@ -72,13 +72,11 @@ def test_a_write_that_leaves_a_hole_or_the_cache_is_refused() -> None:
         cache.feed(ids(1, 2, 3, 4, 5), 0, 0)
 
 
-def test_rows_that_are_not_kept_are_never_trusted() -> None:
+def test_forgotten_rows_are_not_trusted() -> None:
     cache = ModelCache(Recorder(), rows=10, max_width=10)
     cache.feed(ids(1, 2, 3), 0, 0)
-    cache.feed(ids(4), 2, 1, keep=False)
-    cache.feed(ids(5), 3, 1, keep=False)
-    assert cache.agreed(ids(1, 2, 4, 5)) == 2
-    cache.feed(ids(3), 2, 0)
+    cache.forget(4)
+    assert cache.agreed(ids(1, 2, 3)) == 3
     cache.forget(1)
     assert cache.agreed(ids(1, 2, 3)) == 1
 

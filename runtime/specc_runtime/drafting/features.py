@@ -17,10 +17,10 @@ class FeatureDrafter(ModelDrafter):
 
     After n committed tokens the verifier has left true features in rows 0 ... n - 2. The first step of a round feeds
     all of those that were not fed yet: after a round those of its accepted tokens, else what is missing. The steps
-    behind it read what the drafter itself predicts, which the engine keeps in the rows that the verifier writes next.
-    So from row n - 1 on neither the drafter's rows nor the verifier's are trusted afterwards.
+    behind it read what the drafter itself predicts, which the engine keeps in the rows that the verifier writes next:
+    until it has, no row from n - 1 on is trusted, the verifier's included, and then the drafter's are not.
 
-    verifier: the verifier's cache, which the drafter's follows.
+    verifier: the verifier's cache, which `cache` follows.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class FeatureDrafter(ModelDrafter):
 
     def _next_step(self, history: TokenHistory, drafted: Sequence[int]) -> Logits:
         token, row = np.array(drafted[-1:], np.int64), len(history) + len(drafted) - 2
-        return self.cache.feed(token, row, 1, keep=False)
+        return self.cache.feed(token, row, 1)
 
     def refill(self, history: TokenHistory) -> None:
         """Feed all that the cache lacks but the last row, if that is more than a round leaves."""

@@ -145,6 +145,23 @@ def test_after_an_engine_that_failed_in_the_middle_of_a_round(failing: str, at: 
         assert drafter.drafts > 1
 
 
+@pytest.mark.parametrize("steps", range(1, GAMMA))
+def test_after_a_draft_that_failed_over_rows_which_the_verifier_had_rejected(steps: int) -> None:
+    """The verifier's cache still holds the rejected tokens, but their features are the drafter's own by then."""
+    engine, programs = new_engine()
+    generation = engine.generate(TEXT, SAMPLED, gamma=GAMMA)
+    next(generation)
+    generation.close()
+    rejected = [6, 2, 2, 5, 0]
+    engine._models.verifier.feed(np.array([TEXT[-1], *rejected]), len(TEXT) - 1, 0)
+    programs.fails = ("draft", steps)  # type: ignore[attr-defined]
+    with pytest.raises(RuntimeError, match="engine"):
+        feature_drafter(engine, SAMPLED).propose(TokenHistory(TEXT, V), GAMMA, np.full(GAMMA, 0.5))
+    drafter = audited(engine, SAMPLED)
+    engine.generate([*TEXT, *rejected, 1], SAMPLED, drafter=drafter, gamma=GAMMA).finish()
+    assert drafter.drafts > 1
+
+
 def test_the_first_step_feeds_what_the_last_round_committed_and_the_others_one_row() -> None:
     engine, programs = new_engine()
     engine._models.verifier.extend(np.array(TEXT), 0)
