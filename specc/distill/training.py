@@ -11,7 +11,7 @@ from torch import Tensor
 from specc.distill.acceptance import AcceptanceMeter
 from specc.distill.corpus import Batch, Corpus
 from specc.distill.drafters import Drafter
-from specc.distill.law_loss import head_loss
+from specc.distill.law_loss import KeptLaw, head_loss
 from specc.distill.measurements import Acceptance, CurvePoint
 from specc.distill.options import DistillOptions
 from specc.distill.working_folder import WorkingFolder
@@ -98,16 +98,22 @@ class Training:
                 self._average[name].lerp_(parameter, 1 - decay)
 
     def _loss(self, batch: Batch, depth: int) -> Tensor:
-        """Mean over positions, then over rollout steps with decaying weight; in nats."""
+        """Mean over positions, then over rollout steps with decaying weight; in nats.
+
+        Positions the user speaks at are context first: a random share of them is learnt from, in the first step.
+        """
         recipe, drafter = self._options.recipe, self._drafter
-        log_law = self._meter.log_law(batch).flatten(0, 1)
-        weights = torch.where(batch.answers, 1.0, recipe.question_weight)
+        generator = torch.Generator().manual_seed(self._step)
+        chosen = torch.rand(batch.answers.shape, generator=generator) < recipe.question_share
+        learnt = batch.answers | chosen.to(self._device)
+        law = KeptLaw.of(self._meter.log_law(batch).flatten(0, 1))
         total, scale = torch.zeros((), device=self._device), 0.0
         for step, state in enumerate(drafter.rollout(batch.tokens, batch.features, depth)):
-            reached = weights.clone()
-            reached[:, : drafter.first + step] = 0
-            reached = recipe.decay**step * reached / reached.sum()
-            total = total + head_loss(state.flatten(0, 1), self._meter.head, log_law, reached.flatten())
+            learnt = learnt if step == 0 else batch.answers.clone()
+            learnt[:, : drafter.first + step] = False
+            positions = learnt.flatten().nonzero()[:, 0]
+            weights = torch.full(positions.shape, recipe.decay**step / max(len(positions), 1), device=self._device)
+            total = total + head_loss(state.flatten(0, 1)[positions], self._meter.head, law.at(positions), weights)
             scale += recipe.decay**step
         return total / scale
 

@@ -1,6 +1,6 @@
 import torch
 
-from specc.distill.law_loss import head_loss
+from specc.distill.law_loss import KeptLaw, head_loss
 
 
 def test_loss_and_gradient_are_those_of_the_mass_weighted_divergence() -> None:
@@ -10,7 +10,7 @@ def test_loss_and_gradient_are_those_of_the_mass_weighted_divergence() -> None:
     kept = torch.tensor([0, 2, 3, 6])
     log_law = torch.randn(5, 7, generator=generator).log_softmax(-1)[:, kept]
     weights = torch.rand(5, generator=generator)
-    loss = head_loss(states, full[kept], log_law, weights)
+    loss = head_loss(states, full[kept], KeptLaw.of(log_law), weights)
     (gradient,) = torch.autograd.grad(loss, states)
 
     log_q = (states @ full[kept].T).log_softmax(-1)
