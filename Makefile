@@ -16,7 +16,7 @@ WORKERS ?= 2
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help demo test test-slow lint format clean
+.PHONY: help demo test test-slow bench-peers lint format clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -29,6 +29,9 @@ test: lint  ## lint, types, import ladder, then every quick test
 
 test-slow: $(VENV)/.test  ## the long grids and fuzzers that `make test` leaves out
 	$(BIN)/python -m pytest -n $(WORKERS) -m slow
+
+bench-peers: $(VENV)/.peers  ## install the other engines and compare with them on a few prompts
+	PATH="$(CURDIR)/$(BIN):$$PATH" benchmarks/peers.sh
 
 lint: $(VENV)/.test  ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check
@@ -44,7 +47,8 @@ clean:  ## remove .venv, caches and compiled bundles
 	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find specc runtime tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# What each stamp stands for: .core the package itself, .demo the model, .test the development tools.
+# What each stamp stands for: .core the package itself, .demo the model, .test the development tools, .peers the engines
+# to compare with (llama.cpp is compiled: that takes a while).
 $(VENV)/.core: pyproject.toml
 	@PYTHON="$(PYTHON)" bash .ci/make_venv $(VENV)
 	@echo "installing specc and its dependencies into $(VENV)"
@@ -60,4 +64,9 @@ $(VENV)/.demo: $(VENV)/.core
 $(VENV)/.test: $(VENV)/.demo
 	@echo "installing the development tools (torch among them: this takes a while)"
 	$(PIP_INSTALL) --editable '.[test]'
+	@touch $@
+
+$(VENV)/.peers: $(VENV)/.demo
+	@echo "installing the engines to compare with (one is compiled: this takes a while)"
+	$(PIP_INSTALL) --editable '.[bench-peers]'
 	@touch $@

@@ -1,6 +1,7 @@
 """Everything the compiler raises on purpose; the runtime's own tree is `specc_runtime.errors`.
 
 SpeccError (specc_runtime)
+├── BenchError             a benchmark can't be run as asked, or another engine in it failed
 └── CompileError           compiling stopped; nothing was written
     ├── CheckpointError    a checkpoint file is missing, truncated, corrupt or not understood
     ├── UnsupportedError   the model asks for something specc does not build (names the config.json field)
@@ -22,6 +23,10 @@ from specc_runtime.errors import SpeccError
 
 class CompileError(SpeccError):
     """Compiling stopped; nothing was written."""
+
+
+class BenchError(SpeccError):
+    """A benchmark can't be run as asked, or another engine in it failed."""
 
 
 class CheckpointError(CompileError):

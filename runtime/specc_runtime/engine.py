@@ -112,6 +112,19 @@ class Engine:
         request = self._request(prompt, params, drafter, gamma, plain)
         return self._one_by_one(request)
 
+    def forget(self) -> None:
+        """Trust nothing cached from earlier requests: the next prompt is prefilled whole.
+
+        Raises RequestError while a generation is running.
+        """
+        if not self._lock.acquire(blocking=False):
+            raise RequestError("a generation is running on this engine: finish it, or close() it, before forgetting")
+        try:
+            for cache in (self._models.verifier, *self._models.drafter_caches.values()):
+                cache.forget(0)
+        finally:
+            self._lock.release()
+
     def _one_by_one(self, request: "_Request") -> Iterator[Generation]:
         for sample in range(request.params.n):
             generation = self._start(request, sample)

@@ -1,1 +1,1 @@
-"""Speculation against plain decoding, and against other engines."""
+"""Speculation against plain decoding of the same bundle, and against other engines, on the same prompts in one run."""

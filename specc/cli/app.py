@@ -10,6 +10,7 @@ from typing import NoReturn
 import click
 
 from specc import __version__
+from specc.cli.bench import bench_command
 from specc.cli.check import check_command
 from specc.cli.compile import compile_command
 from specc.cli.draft import draft_command
@@ -27,7 +28,15 @@ def group() -> None:
     """Compile a verifier and a drafter into exact multi-token programs, and run them."""
 
 
-for _command in (compile_command, run_command, inspect_command, check_command, targets_command, draft_command):
+for _command in (
+    compile_command,
+    run_command,
+    bench_command,
+    inspect_command,
+    check_command,
+    targets_command,
+    draft_command,
+):
     group.add_command(_command)
 
 

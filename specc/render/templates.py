@@ -23,7 +23,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=False,  # the texts are Markdown and scripts, not HTML
+        autoescape=lambda name: name is not None and name.endswith(".html"),  # the others are Markdown and scripts
     )
     environment.filters["cell"] = _table_cell
     return environment

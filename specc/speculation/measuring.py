@@ -58,12 +58,16 @@ def measure_drafter(engine: Engine, key: str, prompts: Sequence[Tokens]) -> Spec
 
 
 def acceptance(drafts: Sequence[RoundRecord], longest: int) -> tuple[float, ...]:
-    """Share of the drafts, of those that long, accepted to position 1, 2, ... `longest` at least; never rising."""
-    shares, before = [], 1.0
+    """Probability that at least 1, 2, ... `longest` drafted tokens are accepted.
+
+    A product over positions of how often each was accepted once it was reached: so drafts of every length count as far
+    as they went (Kaplan and Meier 1958). 0 behind the last position that any draft reached.
+    """
+    shares, reached = [], 1.0
     for position in range(longest):
-        reaching = [r.accepted > position for r in drafts if r.drafted > position]
-        before = min(before, sum(reaching) / len(reaching)) if reaching else 0.0
-        shares.append(before)
+        outcomes = [r.accepted > position for r in drafts if min(r.drafted - 1, r.accepted) >= position]
+        reached *= sum(outcomes) / len(outcomes) if outcomes else 0.0
+        shares.append(reached)
     return tuple(shares)
 
 

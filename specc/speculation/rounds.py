@@ -1,6 +1,7 @@
 """Rounds as they really ran: collected from generations, and of every draft length in turn."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from statistics import median
 from time import perf_counter
 
@@ -14,6 +15,7 @@ from specc_runtime.history import TokenHistory
 from specc_runtime.models import NGRAM
 from specc_runtime.stats import RoundRecord
 
+GREEDY = SamplingParams()
 NEW_TOKENS = 96  # of one timed text
 LEAST_SAMPLES = 3  # rounds of a draft length whose median is believed
 
@@ -31,13 +33,19 @@ def rounds_of(generation: Generation, deadline: float = float("inf")) -> Iterato
 
 
 def timed_rounds(
-    engine: Engine, drafter: str, prompts: Sequence[Tokens], longest: int, seconds: float
+    engine: Engine,
+    drafter: str,
+    prompts: Sequence[Tokens],
+    longest: int,
+    seconds: float,
+    sampling: SamplingParams = GREEDY,
 ) -> list[RoundRecord]:
     """Rounds that draft 0, 1, ... `longest` tokens in turn, of texts after `prompts`, for about `seconds`.
 
     drafter: one of the bundle's. Lookup drafts the last token again and again: what it drafts says nothing of its cost.
+    sampling: of its options those that shape the law count.
     """
-    params = SamplingParams(max_new_tokens=NEW_TOKENS, ignore_eos=True)
+    params = replace(sampling, max_new_tokens=NEW_TOKENS, min_new_tokens=0, ignore_eos=True)
     drafts = _LastToken() if drafter == NGRAM else drafter
     records: list[RoundRecord] = []
     deadline = perf_counter() + seconds

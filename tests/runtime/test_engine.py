@@ -57,6 +57,20 @@ def test_the_next_turn_prefills_only_what_is_new(drafter: str) -> None:
         text = [*text, *generation.ids, 4, turn, 0]
 
 
+def test_what_is_forgotten_is_prefilled_again(engine: Engine) -> None:
+    params = SamplingParams(max_new_tokens=6)
+    first = engine.generate(PROMPT, params, gamma=3).finish()
+    engine.forget()
+    again = engine.generate(PROMPT, params, gamma=3).finish()
+    assert again.ids == first.ids
+    assert again.stats.verifier_prefilled_tokens == len(PROMPT)
+    assert again.stats.drafter_prefilled_tokens == first.stats.drafter_prefilled_tokens > 0
+    running = engine.generate(PROMPT, params)
+    next(running)
+    with pytest.raises(RequestError, match="before forgetting"):
+        engine.forget()
+
+
 def test_another_prompt_keeps_what_it_shares(engine: Engine) -> None:
     engine.generate([1, 2, 3, 4, 5, 6], SamplingParams(max_new_tokens=5)).finish()
     stats = engine.generate([1, 2, 3, 8, 8, 8], SamplingParams(max_new_tokens=5)).finish().stats

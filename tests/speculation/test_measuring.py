@@ -15,13 +15,19 @@ NEVER = markov(np.roll(np.eye(V), 2, axis=1))
 PROMPTS = [np.array([start, start + 1, start + 2]) for start in range(6)]
 
 
-def test_shares_are_of_drafts_that_were_that_long() -> None:
-    drafts = [RoundRecord(2, 2, 3), RoundRecord(2, 0, 1), RoundRecord(1, 1, 2), RoundRecord(1, 1, 2)]
-    assert acceptance(drafts, 3) == pytest.approx((3 / 4, 1 / 2, 0), rel=1e-12)
+def test_drafts_of_one_length_give_shares_of_drafts() -> None:
+    drafts = [RoundRecord(3, accepted, accepted + 1) for accepted in (3, 3, 2, 0)]
+    assert acceptance(drafts, 3) == pytest.approx((3 / 4, 3 / 4, 2 / 4), rel=1e-12)
 
 
-def test_shares_never_rise() -> None:
-    assert acceptance([RoundRecord(1, 0, 1), RoundRecord(2, 2, 3)], 2) == pytest.approx((0.5, 0.5), rel=1e-12)
+def test_a_short_draft_counts_as_far_as_it_went() -> None:
+    drafts = [RoundRecord(2, 2, 3), RoundRecord(2, 1, 2), RoundRecord(2, 0, 1), RoundRecord(1, 1, 2)]
+    assert acceptance(drafts, 2) == pytest.approx((3 / 4, 3 / 4 * 1 / 2), rel=1e-12)
+
+
+def test_where_no_draft_came_nothing_is_claimed() -> None:
+    assert acceptance([RoundRecord(1, 1, 2)], 3) == (1.0, 0.0, 0.0)
+    assert acceptance([], 2) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(("drafter", "accepted"), [(NEXT, 1.0), (NEVER, 0.0)], ids=["always right", "never right"])
