@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from specc_runtime.arguments import check_kinds, prompt_ids
 from specc_runtime.bundle import Bundle, Verify, open_bundle
 from specc_runtime.controller import Controller, FixedGamma
 from specc_runtime.decode import Job
@@ -16,7 +17,7 @@ from specc_runtime.drafting.base import Drafter
 from specc_runtime.drafting.none import NoDrafter
 from specc_runtime.engines import load_programs
 from specc_runtime.engines.base import Programs, Tokens
-from specc_runtime.errors import ContextError, EngineError, OptionError, RequestError, TokenizerError
+from specc_runtime.errors import EngineError, OptionError, RequestError, TokenizerError
 from specc_runtime.generation import Generation
 from specc_runtime.history import TokenHistory
 from specc_runtime.manifest import Manifest
@@ -92,9 +93,10 @@ class Engine:
         Raises OptionError, ContextError, RequestError (a prompt that is empty or has unknown ids), TokenizerError.
         """
         params = SamplingParams() if params is None else params
+        request = self._request(prompt, params, drafter, gamma, plain, streamer)
         if params.n != 1:
             raise OptionError(f"n is {params.n}: generate() gives one text, generate_samples() gives n")
-        return self._start(self._request(prompt, params, drafter, gamma, plain), sample=0, streamer=streamer)
+        return self._start(request, sample=0, streamer=streamer)
 
     def generate_samples(
         self,
@@ -138,8 +140,10 @@ class Engine:
         drafter: str | Drafter | None,
         gamma: Gamma,
         plain: bool,
+        streamer: Streamer | None = None,
     ) -> "_Request":
         """The arguments of `generate`, checked."""
+        check_kinds(params, drafter, gamma, streamer)
         params.validate_vocabulary(self.manifest.verifier.vocab_rows)
         controller, max_gamma = self._controller(0 if plain else gamma, drafter is not None)
         chosen = (self._models.default_drafter() if drafter is None else drafter) if max_gamma else None
@@ -173,18 +177,8 @@ class Engine:
         return Generation(job, list(models.drafter_caches.values()), self._lock, lambda: self.codec)
 
     def _prompt_ids(self, prompt: Prompt) -> Tokens:
-        ids = np.asarray(self.codec.encode(prompt) if isinstance(prompt, str) else prompt, dtype=np.int64)
-        context, known = self._models.context, self._models.token_count
-        if ids.ndim != 1 or not len(ids):
-            raise RequestError(f"the prompt has shape {list(ids.shape)}: give text or a list of at least one id")
-        if not 0 <= ids.min() <= ids.max() < known:
-            raise RequestError(f"the prompt holds ids {ids.min()} ... {ids.max()}: the bundle's are 0 ... {known - 1}")
-        if len(ids) > context:
-            raise ContextError(
-                f"the prompt has {len(ids)} tokens, the bundle's context is {context}: shorten it, or compile with a "
-                "larger --context"
-            )
-        return ids
+        ids = self.codec.encode(prompt) if isinstance(prompt, str) else prompt
+        return prompt_ids(ids, self._models.token_count, self._models.context)
 
     def _controller(self, gamma: Gamma, drafter_named: bool) -> tuple[Controller | None, int]:
         """What chooses gamma, None for one that adapts to each text, and the most it may choose."""

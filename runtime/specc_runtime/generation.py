@@ -42,7 +42,7 @@ class Generation(Iterator[int]):
     @property
     def ids(self) -> list[int]:
         """The ids given out so far; an EOS or stop id that ended the text is the last."""
-        return self._job.output.ids
+        return list(self._job.output.ids)
 
     @property
     def text(self) -> str:

@@ -11,6 +11,7 @@ from specc_runtime.errors import ManifestError
 from specc_runtime.manifest import (
     FEATURES,
     MANIFEST_NAME,
+    MAX_THREADS,
     VERIFIER,
     DrafterInfo,
     Manifest,
@@ -63,8 +64,8 @@ def check_bundle_path(path: str, place: str) -> None:
 def _check_numbers(manifest: Manifest) -> None:
     if manifest.context < 1 or manifest.slack < 0:
         raise ManifestError(f"context {manifest.context} must be 1 or more and slack {manifest.slack} 0 or more")
-    if manifest.threads is not None and not 1 <= manifest.threads <= 4096:
-        raise ManifestError(f"threads: {manifest.threads} must be between 1 and 4096")
+    if manifest.threads is not None and not 1 <= manifest.threads <= MAX_THREADS:
+        raise ManifestError(f"threads: {manifest.threads} must be between 1 and {MAX_THREADS}")
     for gamma in (manifest.gamma, *manifest.gammas):
         if not 0 <= gamma <= 1024:
             raise ManifestError(f"gammas: {gamma} must be between 0 and 1024")

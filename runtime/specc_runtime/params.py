@@ -188,9 +188,10 @@ def _number(name: str, value: object, low: float, high: float) -> float:
     bounds = f"from {low:g} to {high:g}"
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise OptionError(f"{name} is {value!r}: it is a number {bounds}")
-    if not low <= value <= high:
+    number = float(value)
+    if not low <= number <= high:
         raise OptionError(f"{name} is {value}: it lies {bounds}")
-    return float(value)
+    return number
 
 
 def _token_ids(name: str, ids: object) -> tuple[int, ...]:

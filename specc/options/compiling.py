@@ -7,10 +7,11 @@ from typing import Literal
 
 from specc.errors import OptionError
 from specc.options.precision import PrecisionPolicy
+from specc_runtime.manifest import MAX_THREADS
 
 GAMMA_LIMITS = (1, 16)
 CONTEXT_LIMITS = (16, 1 << 20)
-THREAD_LIMITS = (1, 1024)
+THREAD_LIMITS = (1, MAX_THREADS)
 DEFAULT_CONTEXT = 2048
 
 

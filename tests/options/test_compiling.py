@@ -80,7 +80,7 @@ def test_draft_vocabulary_is_a_count_or_a_file() -> None:
         ({"context": 15}, "context: 15 positions are out of range; give 16 to"),
         ({"context": 0}, "context: 0 positions"),
         ({"threads": 0}, "threads: 0 is out of range"),
-        ({"threads": 10**20}, "is out of range; give 1 to 1024"),
+        ({"threads": 10**20}, "is out of range; give 1 to 128"),
         ({"draft": DraftSpec("ngram"), "draft_vocabulary": DraftVocabulary(count=9)}, "draft-vocab: an n-gram drafter"),
     ],
 )

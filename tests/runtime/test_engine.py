@@ -164,8 +164,8 @@ def test_a_failing_engine_frees_itself_and_trusts_no_half_written_row() -> None:
 @pytest.mark.parametrize(
     ("prompt", "error", "message"),
     [
-        ([], RequestError, "at least one id"),
-        ([[1, 2]], RequestError, r"shape \[1, 2\]"),
+        ([], RequestError, "at least one token id"),
+        ([[1, 2]], RequestError, "whole numbers"),
         ([1, V], RequestError, "holds ids 1 ... 9: the bundle's are 0 ... 8"),
         ([-1, 2], RequestError, "holds ids -1 ... 2"),
         ([1] * 65, ContextError, "has 65 tokens, the bundle's context is 64: .*--context"),
@@ -195,7 +195,7 @@ def test_options_that_can_not_be_served(engine: Engine, options: dict[str, objec
 
 
 def test_samples_are_checked_when_they_are_asked_for(engine: Engine) -> None:
-    with pytest.raises(RequestError, match="at least one id"):
+    with pytest.raises(RequestError, match="at least one token id"):
         engine.generate_samples([], SamplingParams(n=2))
 
 

@@ -123,14 +123,17 @@ class _Session:
     def bind(self, arrays_in: dict[str, NDArray[Any]], arrays_out: dict[str, NDArray[Any]]) -> IOBinding:
         """A binding to the memory of these arrays and of the caches."""
         binding = self._session.io_binding()
-        for name, array in arrays_in.items():
-            binding.bind_ortvalue_input(name, OrtValue.ortvalue_from_numpy(array))
-        for name, array in arrays_out.items():
-            binding.bind_ortvalue_output(name, OrtValue.ortvalue_from_numpy(array))
-        for name, outputs, cache in self._caches:
-            binding.bind_ortvalue_input(name, cache)
-            for output in outputs:
-                binding.bind_ortvalue_output(output, cache)
+        try:
+            for name, array in arrays_in.items():
+                binding.bind_ortvalue_input(name, OrtValue.ortvalue_from_numpy(array))
+            for name, array in arrays_out.items():
+                binding.bind_ortvalue_output(name, OrtValue.ortvalue_from_numpy(array))
+            for name, outputs, cache in self._caches:
+                binding.bind_ortvalue_input(name, cache)
+                for output in outputs:
+                    binding.bind_ortvalue_output(output, cache)
+        except Exception as error:  # the engine's own exceptions share no public base class
+            raise EngineError(f"{self._file}: {_first_line(error)}; re-copy or re-compile the bundle") from error
         return binding
 
     def run(self, binding: IOBinding) -> None:

@@ -10,7 +10,7 @@ from specc_runtime import Engine, SamplingParams
 from specc_runtime.bundle import Bundle, open_bundle
 from specc_runtime.engines import load_programs
 from specc_runtime.engines.base import Programs, RoundSampling
-from specc_runtime.errors import EngineError
+from specc_runtime.errors import EngineError, OptionError
 from specc_runtime.manifest import Manifest
 from tests.support.onnx_bundle import CONTEXT, MAX_WIDTH, VOCABULARY, expected_logits, write_onnx_bundle
 
@@ -172,7 +172,8 @@ def test_an_old_engine_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_unknown_backends_and_thread_counts(tmp_path: Path) -> None:
     bundle = open_bundle(write_onnx_bundle(tmp_path / "bundle"))
-    with pytest.raises(EngineError, match="threads=0"):
-        load_programs(bundle, threads=0)
+    for threads in (0, -1, 129, 10**30, 1.5, "2", True):
+        with pytest.raises(OptionError, match="threads is"):
+            load_programs(bundle, threads=threads)
     with pytest.raises(EngineError, match="'abacus': this runtime has engines for ort"):
         load_programs(replace(bundle, manifest=replace(bundle.manifest, backend="abacus")))
