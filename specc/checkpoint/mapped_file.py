@@ -4,6 +4,7 @@ import math
 import mmap
 from pathlib import Path
 from typing import Any
+from weakref import finalize
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from specc.errors import CheckpointError
 class MappedFile:
     """The bytes of one file. Pages are read when touched; arrays made from it keep the map alive.
 
+    The pages of an array leave the process's memory with its last view: reading a checkpoint through never fills it.
     Raises CheckpointError if the path is missing, unreadable, empty or not a file.
     """
 
@@ -25,7 +27,8 @@ class MappedFile:
                 self.size = file.seek(0, 2)
                 if self.size == 0:
                     raise CheckpointError(f"{path}: the file is empty; download or export it again")
-                self.view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                self.view = memoryview(self._map)
         except FileNotFoundError:
             raise CheckpointError(f"{path}: no such file; check the path or download it again") from None
         except (OSError, ValueError) as error:
@@ -38,8 +41,15 @@ class MappedFile:
             raise CheckpointError(f"{self.path}: asked for bytes beyond its end ({self.size}); the file is truncated")
         if count == 0:
             return _frozen(np.empty(shape, dtype))
-        array = np.frombuffer(self.view, dtype, count, start).reshape(shape)
-        return array if array.flags.aligned else _frozen(array.copy())
+        values = np.frombuffer(self.view, dtype, count, start)
+        finalize(values, _forget, self._map, start, values.nbytes).atexit = False
+        return values.reshape(shape) if values.flags.aligned else _frozen(values.reshape(shape).copy())
+
+
+def _forget(mapped: mmap.mmap, start: int, size: int) -> None:
+    """Let go of the pages that hold these bytes; whoever reads them again gets them from the file."""
+    first = start // mmap.PAGESIZE * mmap.PAGESIZE
+    mapped.madvise(mmap.MADV_DONTNEED, first, start + size - first)
 
 
 def check_extents(path: Path, extents: dict[str, tuple[int, int]], size: int) -> None:

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -29,6 +31,24 @@ def test_an_array_outlives_the_file(file, tmp_path):
     (tmp_path / "data").unlink()
     del file
     assert array.tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+def resident_bytes():
+    """Of this process, file-backed pages."""
+    fields = dict(line.split(":") for line in Path("/proc/self/status").read_text().splitlines())
+    return int(fields["RssFile"].split()[0]) << 10
+
+
+def test_pages_leave_with_the_last_view(tmp_path):
+    (tmp_path / "large").write_bytes(bytes(8 << 20))
+    file, before = MappedFile(tmp_path / "large"), resident_bytes()
+    view = file.array(4096 + 4, FLOAT, (1 << 20,)).reshape(2, -1)[1:].view(np.int32)
+    assert view.sum() == 0
+    touched = resident_bytes()
+    assert touched > before + (1 << 20)
+    del view
+    assert resident_bytes() < touched - (1 << 20)
+    assert file.array(0, FLOAT, (2 << 20,)).sum() == 0
 
 
 def test_an_empty_array_is_read_only_too(file):
