@@ -20,8 +20,9 @@ def print_parts(manifest: Manifest) -> None:
 
 def print_programs(manifest: Manifest) -> None:
     """One line a program."""
-    headers = ("program", "kind", "drafter", "width", "accept", "state", "file", "size")
-    print_table(headers, [_program_row(program, manifest) for program in manifest.programs], title="programs")
+    headers = ("program", "kind", "drafter", "width", "accept", "state", "size", "file")
+    rows = [_program_row(program, manifest) for program in manifest.programs]
+    print_table(headers, rows, title="programs", right=headers[6:7])
 
 
 def print_speculation(manifest: Manifest) -> None:
@@ -64,7 +65,7 @@ def _program_row(program: Program, manifest: Manifest) -> list[str]:
     state = "built" if program.built else "portable"
     entry = manifest.files.get(program.file)
     size = byte_count(entry.bytes) if entry is not None else "not listed"
-    return [program.id, program.kind, program.drafter or "", width, program.accept, state, program.file, size]
+    return [program.id, program.kind, program.drafter or "", width, program.accept, state, size, program.file]
 
 
 def _speculation_rows(measured: Speculation) -> list[tuple[str, ...]]:

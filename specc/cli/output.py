@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 _PLAIN_WIDTH = 200
 """Columns of a table that goes to a file or a pipe."""
+_UNLIMITED = 10_000
 
 
 def console(stream: IO[str]) -> "Console":
@@ -32,17 +33,34 @@ def print_table(
     right: Sequence[str] = (),
     stream: IO[str] | None = None,
 ) -> None:
-    """A table on `stream` (stdout). `right`: headers of columns set flush right, for numbers."""
+    """A table on `stream` (stdout). `right`: headers of columns set flush right, for numbers.
+
+    Cells are folded between words to fit a terminal; where words do not fit either, the table keeps its full width. An
+    empty line follows.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        box=SIMPLE_HEAD,
+        title=title and Text(title, style="bold"),
+        title_justify="left",
+        pad_edge=False,
+        show_edge=False,
+        show_header=any(headers),
+        collapse_padding=True,
+    )
     for header in headers:
         table.add_column(header, justify="right" if header in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))
-    console(stream or sys.stdout).print(table)
+    out = console(stream or sys.stdout)
+    needed = table.__rich_measure__(out, out.options.update(max_width=_UNLIMITED))
+    if needed.minimum > out.width:
+        out.width = needed.maximum
+    out.print(table)
+    out.print()
 
 
 def print_line(text: str) -> None:

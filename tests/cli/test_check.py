@@ -29,7 +29,7 @@ def report(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> C
 def test_table_and_exit_code(report: CheckReport, specc: Callable[..., Any]) -> None:
     outcome = specc("check", "bundle")
     assert outcome.code == (0 if report.passed else 1)
-    verdicts = [line.split()[1] for line in outcome.out.splitlines()[3:] if line.strip()]
+    verdicts = [line.split()[1] for line in outcome.out.splitlines()[2:] if line.strip()]
     assert verdicts == ["pass", "n/a", "FAIL"][: len(report.rows)]
     assert outcome.err.startswith("hashing: took ")
 
