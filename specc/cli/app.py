@@ -21,7 +21,16 @@ from specc.cli.run import run_command
 from specc.cli.targets import targets_command
 
 
-@click.group(name="specc", context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+class _InOrder(click.Group):
+    """Lists commands in the order they are added, which is the order they are used in."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+@click.group(
+    name="specc", cls=_InOrder, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
 @click.version_option(__version__, message="specc %(version)s")
 @debug_option
 def group() -> None:

@@ -1,7 +1,8 @@
-"""`specc targets`: the machines programs can be compiled for."""
+"""`specc targets`: the machines specc has figures of, and those it can compile for."""
 
 import click
 
+from specc.backends import known_backends
 from specc.cli.flags import debug_option, json_option
 from specc.cli.output import print_json, print_table
 from specc.targets import Target, known_targets, load_target
@@ -9,11 +10,11 @@ from specc.targets import Target, known_targets, load_target
 _HEADERS = ("target", "machine", "arch", "GiB", "GB/s", "fp32", "16-bit", "8-bit", "backends")
 
 
-@click.command("targets", short_help="List the machines programs can be compiled for.")
+@click.command("targets", short_help="List the machines specc knows.")
 @json_option
 @debug_option
 def targets_command(as_json: bool) -> None:
-    """List the machines programs can be compiled for.
+    """List the machines specc knows; the first line names those that this version compiles for.
 
     Memory, its bandwidth, dense peak rates in 10^12 operations a second (empty where the vendor states none), backends
     with the default first. --json adds every dtype's rate and the source of every figure.
@@ -21,12 +22,19 @@ def targets_command(as_json: bool) -> None:
     targets = [load_target(name) for name in known_targets()]
     if as_json:
         print_json([_record(target) for target in targets])
-    else:
-        print_table(_HEADERS, [_row(target) for target in targets], right=_HEADERS[3:-1])
+        return
+    ready = ", ".join(target.name for target in targets if _ready(target))
+    title = f"this version compiles for: {ready}; the other targets wait for their backends"
+    print_table(_HEADERS, [_row(target) for target in targets], title=title, right=_HEADERS[3:-1])
+
+
+def _ready(target: Target) -> bool:
+    """Whether the backend that a compile to `target` would take is there."""
+    return target.default_backend in known_backends()
 
 
 def _record(target: Target) -> dict[str, object]:
-    return {**vars(target), "tops": dict(target.tops), "sources": dict(target.sources)}
+    return {**vars(target), "tops": dict(target.tops), "sources": dict(target.sources), "ready": _ready(target)}
 
 
 def _row(target: Target) -> list[str]:

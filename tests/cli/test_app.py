@@ -24,6 +24,12 @@ def test_help_lists_the_commands() -> None:
     assert all(f"\n  {command} " in result.stdout for command in COMMANDS)
 
 
+def test_help_lists_commands_in_the_order_of_use() -> None:
+    text = process("--help").stdout
+    places = [text.index(f"\n  {command} ") for command in ("compile", "run", "inspect", "check", "targets")]
+    assert places == sorted(places)
+
+
 def test_help_imports_nothing_heavy() -> None:
     code = f"import sys, specc.cli; print([name for name in {HEAVY!r} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -2,6 +2,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from specc.backends import known_backends
 from specc.targets import known_targets, load_target
 
 
@@ -9,7 +10,7 @@ def test_table_names_every_target(specc: Callable[..., Any]) -> None:
     outcome = specc("targets")
     assert outcome.code == 0
     lines = [line.split() for line in outcome.out.splitlines() if line.strip()]
-    assert {line[0] for line in lines[2:]} == set(known_targets())
+    assert {line[0] for line in lines[3:]} == set(known_targets())
     assert "\x1b" not in outcome.out
 
 
@@ -21,3 +22,9 @@ def test_json_holds_every_figure_and_source(specc: Callable[..., Any]) -> None:
     assert records["h100"]["sources"] == dict(h100.sources)
     assert records["h100"]["memory_gib"] == 80
     assert records["cpu"]["memory_gib"] is None
+
+
+def test_targets_that_can_be_compiled_for_are_told_apart(specc: Callable[..., Any]) -> None:
+    ready = [record["name"] for record in json.loads(specc("targets", "--json").out) if record["ready"]]
+    assert ready == [name for name in known_targets() if load_target(name).default_backend in known_backends()]
+    assert specc("targets").out.startswith(f"this version compiles for: {', '.join(ready)};")
