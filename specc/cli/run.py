@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from specc.cli.flags import debug_option, gamma_option, json_option
-from specc.cli.output import print_json, print_table
+from specc.cli.output import print_json, print_table, warn
 from specc.cli.sampling_flags import sampling_options, sampling_params
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _PATH = click.Path(path_type=Path)
 
 @click.command("run", short_help="Generate text from a bundle.")
 @click.argument("bundle", type=_PATH)
-@click.option("--prompt", metavar="TEXT", help="The prompt.  [default: read from stdin]")
+@click.option("--prompt", metavar="TEXT", help="The prompt.  [default: stdin]")
 @click.option("--prompt-file", type=_PATH, metavar="FILE", help="Read the prompt from FILE.")
 @click.option("--chat", is_flag=True, help="Put the prompt as a user's turn in the model's chat format.")
 @sampling_options
@@ -29,12 +29,24 @@ _PATH = click.Path(path_type=Path)
 @click.option("--threads", type=int, help="Engine threads.  [default: measured when compiled]")
 @click.option("--fused", is_flag=True, help="Use the bundle's programs that run a whole round in one call.")
 @click.option("--plain", is_flag=True, help="Draft nothing: one token a step.")
-@click.option("--compare", is_flag=True, help="Decode the same prompt plainly too, and compare.")
+@click.option(
+    "--compare",
+    is_flag=True,
+    help="Decode the same prompt plainly too, and compare; --gamma auto if the bundle's default is plain.",
+)
 @json_option
 @debug_option
 def run_command(bundle: Path, as_json: bool, **asked: Any) -> None:
-    """Generate text from BUNDLE. The text goes to stdout as it comes; figures follow on stderr."""
+    r"""Generate text from BUNDLE. The text goes to stdout as it comes; figures follow on stderr.
+
+    \b
+    Examples:
+      specc run out/smollm2 --chat --prompt "What is a shadow?" --compare
+      specc run out/smollm2 --prompt-file start.txt --temperature 0.8 --top-p 0.95 --seed 1
+      echo "1, 2, 3," | specc run out/smollm2 --gamma auto --stop 10 --json
+    """
     from specc.cli.prompts import prompt_text
+    from specc.cli.run_remarks import remarks
     from specc.render.chat import conversation
     from specc_runtime import Engine
 
@@ -48,8 +60,10 @@ def run_command(bundle: Path, as_json: bool, **asked: Any) -> None:
     text = prompt_text(asked["prompt"], asked["prompt_file"])
     engine = Engine.load(bundle, threads=asked["threads"], fused=asked["fused"])
     turn: list[Message] = [{"role": "user", "content": text}]
-    prompt = conversation(bundle, engine.manifest.tokenizer, turn) if asked["chat"] else text
+    prompt = engine.codec.encode(conversation(bundle, engine.manifest.tokenizer, turn) if asked["chat"] else text)
     way = {name: asked[name] for name in ("drafter", "gamma", "plain")}
+    if asked["compare"] and _plain_by_default(engine, way):
+        way["gamma"] = "auto"
     if params.n == 1:
         runs = _runs(engine, prompt, params, way, compare=asked["compare"], stream=not as_json)
     else:
@@ -60,10 +74,13 @@ def run_command(bundle: Path, as_json: bool, **asked: Any) -> None:
         _print_figures(runs, side_by_side=params.n == 1)
         if asked["compare"]:
             _print_verdict(runs, params)
+    way["fused"] = asked["fused"]
+    for remark in remarks(engine.manifest, params, way, [run.generation for run in runs.values()]):
+        warn(remark)
 
 
 def _runs(
-    engine: "Engine", prompt: str, params: "SamplingParams", way: dict[str, Any], *, compare: bool, stream: bool
+    engine: "Engine", prompt: list[int], params: "SamplingParams", way: dict[str, Any], *, compare: bool, stream: bool
 ) -> dict[str, "Timed"]:
     """What was asked for, streamed to stdout if `stream`, then to `compare` the same prompt decoded plainly."""
     from specc.cli.timing import timed
@@ -73,6 +90,7 @@ def _runs(
     if stream:
         _write("\n")
     if compare:
+        engine.forget()  # or the second run would find its prompt already read
         runs["plain"] = timed(lambda: engine.generate(prompt, params, plain=True))
     return runs
 
@@ -81,12 +99,16 @@ def _label(engine: "Engine", way: dict[str, Any]) -> str:
     """What a run is called: how it decodes, and whether that was the bundle's choice."""
     if way["plain"]:
         return "plain"
-    undecided = way["gamma"] is None and way["drafter"] is None
-    return "plain, as drafting did not pay" if undecided and engine.manifest.gamma == 0 else "speculative"
+    return "plain, as drafting did not pay" if _plain_by_default(engine, way) else "speculative"
+
+
+def _plain_by_default(engine: "Engine", way: dict[str, Any]) -> bool:
+    """Whether nothing is drafted because the bundle's default is 0 and nobody asked for more."""
+    return way["gamma"] is None and way["drafter"] is None and not way["plain"] and engine.manifest.gamma == 0
 
 
 def _samples(
-    engine: "Engine", prompt: str, params: "SamplingParams", way: dict[str, Any], *, show: bool
+    engine: "Engine", prompt: list[int], params: "SamplingParams", way: dict[str, Any], *, show: bool
 ) -> dict[str, "Timed"]:
     """`params.n` texts, each written to stdout when it is complete if `show`."""
     from specc.cli.timing import timed
@@ -121,6 +143,7 @@ def _print_figures(runs: dict[str, "Timed"], *, side_by_side: bool) -> None:
     names = dict.fromkeys(name for column in figures.values() for name in column)
     table = [("", *names), *((label, *(column.get(name, "") for name in names)) for label, column in figures.items())]
     headers, *rows = zip(*table, strict=True) if side_by_side else table
+    sys.stderr.write("\n")
     print_table(headers, rows, stream=sys.stderr)
 
 

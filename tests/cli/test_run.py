@@ -112,10 +112,25 @@ def test_gamma_arrives(generate: Callable[..., Any], gamma: object) -> None:
 def test_bundle_that_decodes_plainly_by_default_says_so(generate: Callable[..., Any], defaults: dict[str, Any]) -> None:
     defaults["gamma"] = 0
     assert "plain, as drafting did not pay" in generate("--prompt", "hello").err
-    compared = generate("--prompt", "hello", "--compare")
-    assert "plain, as drafting did not pay" in compared.err
-    assert "tokens identical to plain decoding: yes" in compared.err
     assert "speculative" in generate("--prompt", "hello", "--gamma", 2).err
+
+
+def test_compare_drafts_where_the_bundle_decodes_plainly_by_default(
+    generate: Callable[..., Any], defaults: dict[str, Any]
+) -> None:
+    defaults["gamma"] = 0
+    compared = generate("--prompt", "hello", "--compare")
+    assert "speculative" in compared.err
+    assert "as drafting did not pay" not in compared.err
+    assert "tokens identical to plain decoding: yes" in compared.err
+    record = json.loads(generate("--prompt", "hello", "--compare", "--json").out)
+    assert record["stats"]["spec_decode_num_drafts"] > 0
+
+
+def test_compared_runs_both_read_the_prompt(generate: Callable[..., Any]) -> None:
+    record = json.loads(generate("--prompt", "hello", "--compare", "--json").out)
+    read = [run["stats"]["verifier_prefilled_tokens"] for run in (record, record["plain"])]
+    assert read == [len("hello"), len("hello")]
 
 
 def test_engine_options_arrive(generate: Callable[..., Any], loads: list[dict[str, Any]], tmp_path: Path) -> None:
@@ -161,6 +176,26 @@ def test_full_verification_points_are_told_of(generate: Callable[..., Any]) -> N
     stats = json.loads(generate("--prompt", "hello", "--verify-every", 8, "--json").out)["stats"]
     assert (stats["full_verifications"], stats["largest_logit_difference"]) == (3, 0.0)
     assert stats["full_verification_s"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "remark"),
+    [
+        (("--top-k", 3, "--min-p", 0.1), "--top-k, --min-p had no effect: at temperature 0"),
+        (("--n", 2), "all 2 texts are the same at temperature 0"),
+        (("--fused",), "--fused had no effect: no program runs whole rounds"),
+        (("--max-new-tokens", 500), "the context of 128 positions is full; compile with a larger --context"),
+    ],
+)
+def test_what_had_no_effect_is_said(generate: Callable[..., Any], arguments: tuple[Any, ...], remark: str) -> None:
+    outcome = generate("--prompt", "hello", *arguments)
+    assert outcome.code == 0
+    assert f"specc: warning: {remark}" in outcome.err
+
+
+def test_nothing_is_said_of_options_that_count(generate: Callable[..., Any]) -> None:
+    sampled = generate("--prompt", "hello", "--temperature", 1, "--top-k", 3, "--top-p", 0.9, "--n", 2)
+    assert "warning" not in sampled.err
 
 
 @pytest.mark.parametrize(
