@@ -56,7 +56,8 @@ class ModelCache:
 
     def forget(self, position: int) -> None:
         """Trust no row from `position` on, here and in the caches that follow this one."""
-        self._length = min(self._length, position)
+        if position < self._length:
+            self._length = position
         for follower in self._followers:
             follower.forget(position)
 

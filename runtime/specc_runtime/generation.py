@@ -99,21 +99,20 @@ def _run(job: Job, drafters: Sequence[ModelCache], engine_lock: threading.Lock) 
 
 def _account(job: Job, drafters: Sequence[ModelCache], busy_s: float) -> None:
     """Where the time went, in all and in the round just ended: in the engine by purpose, and the rest in the host."""
-    stats, verifier = job.stats, job.verifier.effort
-    refilled = sum(cache.effort.prefilled_tokens for cache in drafters)
-    refill_s = sum(cache.effort.prefill_s for cache in drafters)
-    draft_s = sum(cache.effort.step_s for cache in drafters)
+    stats, verifier, last = job.stats, job.verifier.effort, job.stats.last_round
+    refilled, refill_s, draft_s = 0, 0.0, 0.0
+    for cache in drafters:
+        refilled += cache.effort.prefilled_tokens
+        refill_s += cache.effort.prefill_s
+        draft_s += cache.effort.step_s
     host_s = busy_s - verifier.prefill_s - verifier.step_s - refill_s - draft_s
-    if stats.last_round is not None:
-        stats.last_round = stats.last_round._replace(
-            draft_s=draft_s - stats.draft_s,
-            verify_s=verifier.step_s - stats.verify_s,
-            host_s=host_s - stats.host_s,
-            prefill_s=verifier.prefill_s + stats.refill_s - stats.prefill_s,
-            refill_s=refill_s - stats.refill_s,
-            prefilled=verifier.prefilled_tokens - stats.verifier_prefilled_tokens,
-            refilled=refilled - stats.drafter_prefilled_tokens,
-        )
+    if last is not None:
+        last.draft_s, last.verify_s = draft_s - stats.draft_s, verifier.step_s - stats.verify_s
+        last.host_s = host_s - stats.host_s
+        last.prefill_s = verifier.prefill_s + stats.refill_s - stats.prefill_s
+        last.refill_s = refill_s - stats.refill_s
+        last.prefilled = verifier.prefilled_tokens - stats.verifier_prefilled_tokens
+        last.refilled = refilled - stats.drafter_prefilled_tokens
     stats.verifier_prefilled_tokens, stats.drafter_prefilled_tokens = verifier.prefilled_tokens, refilled
     stats.prefill_s, stats.refill_s = verifier.prefill_s + refill_s, refill_s
     stats.verify_s, stats.draft_s, stats.host_s = verifier.step_s, draft_s, host_s

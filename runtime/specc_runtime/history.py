@@ -1,6 +1,6 @@
 """The tokens a sequence has committed so far, and how often each occurs once a penalty asks."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,13 +34,12 @@ class TokenHistory:
         """How many of the ids were emitted, not given."""
         return self._length - self.prompt_length
 
-    def extend(self, tokens: Iterable[int]) -> None:
+    def extend(self, tokens: Sequence[int]) -> None:
         """Commit emitted `tokens`."""
-        added = np.fromiter(tokens, dtype=np.int64)
-        end = self._length + len(added)
+        end = self._length + len(tokens)
         if end > len(self._buffer):
             self._buffer = np.resize(self._buffer, max(2 * end, 256))
-        self._buffer[self._length : end] = added
+        self._buffer[self._length : end] = tokens
         self._length = end
 
     def occurrences(self) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:

@@ -1,10 +1,11 @@
 """What a generation did: drafts, acceptances, tokens and where the time went, under vLLM's metric names."""
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 
-class RoundRecord(NamedTuple):
+@dataclass(slots=True)
+class RoundRecord:
     """One round. accepted: drafted tokens emitted. Times are wall-clock seconds.
 
     draft_s, verify_s: inside the engine, host_s: the runtime's own work. prefill_s: for `prefilled` known tokens the

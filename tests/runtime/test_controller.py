@@ -117,7 +117,7 @@ def test_rounds_without_a_draft_teach_nothing_about_acceptance() -> None:
     expected = chooser.choose(stats)
     for _ in range(30):
         stats.record_round(0, 0, 1)
-        stats.last_round = stats.last_round._replace(verify_s=PLAIN_S)
+        stats.last_round.verify_s = PLAIN_S
         assert chooser.choose(stats) == expected
 
 
@@ -128,7 +128,7 @@ def test_choosing_takes_a_few_microseconds() -> None:
     rounds = []
     for i in range(200):
         stats.record_round(4, i % 5, i % 5 + 1)
-        stats.last_round = stats.last_round._replace(verify_s=1.6 * PLAIN_S)
+        stats.last_round.verify_s = 1.6 * PLAIN_S
         rounds.append(stats.last_round)
     best = 1.0
     for _ in range(40):

@@ -1,6 +1,6 @@
 import json
 
-from specc_runtime.stats import Stats
+from specc_runtime.stats import RoundRecord, Stats
 
 
 def test_rounds_add_up() -> None:
@@ -38,6 +38,5 @@ def test_last_round_is_kept_apart_from_the_totals() -> None:
     stats = Stats()
     assert stats.last_round is None
     stats.record_round(drafted=4, accepted=2, emitted=3)
-    assert stats.last_round is not None
-    assert stats.last_round[:3] == (4, 2, 3)
+    assert stats.last_round == RoundRecord(drafted=4, accepted=2, emitted=3)
     assert "last_round" not in stats.as_dict()

@@ -69,9 +69,8 @@ def simulate(
         seconds = machine.costs[gamma] * PLAIN_S * (1 + noise * abs(random.standard_normal()))
         stats.record_round(gamma, accepted, accepted + 1)
         assert stats.last_round is not None
-        stats.last_round = stats.last_round._replace(
-            verify_s=seconds, refilled=refilled, refill_s=refilled * machine.refill * PLAIN_S
-        )
+        stats.last_round.verify_s = seconds
+        stats.last_round.refilled, stats.last_round.refill_s = refilled, refilled * machine.refill * PLAIN_S
         missed = 1 if gamma else missed + 1
         emitted += accepted + 1
         took += machine.costs[gamma] + refilled * machine.refill
