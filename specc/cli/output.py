@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 _PLAIN_WIDTH = 200
 """Columns of a table that goes to a file or a pipe."""
-_UNLIMITED = 10_000
+_GAP = 2  # columns between two columns of a table
 
 
 def console(stream: IO[str]) -> "Console":
@@ -42,6 +42,11 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
+    lines = [[str(cell) for cell in row] for row in rows]
+    out = console(stream or sys.stdout)
+    gaps = _GAP * (len(headers) - 1)
+    widths = fitted_widths(list(zip(headers, *lines, strict=True)), out.width - gaps)
+    out.width = max(out.width, sum(widths) + gaps)
     table = Table(
         box=SIMPLE_HEAD,
         title=title and Text(title, style="bold"),
@@ -51,16 +56,28 @@ def print_table(
         show_header=any(headers),
         collapse_padding=True,
     )
-    for header in headers:
-        table.add_column(header, justify="right" if header in right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))
-    out = console(stream or sys.stdout)
-    needed = table.__rich_measure__(out, out.options.update(max_width=_UNLIMITED))
-    if needed.minimum > out.width:
-        out.width = needed.maximum
+    for header, width in zip(headers, widths, strict=True):
+        table.add_column(header, justify="right" if header in right else "left", width=width)
+    for line in lines:
+        table.add_row(*map(Text, line))
     out.print(table)
     out.print()
+
+
+def fitted_widths(columns: Sequence[Sequence[str]], room: int) -> list[int]:
+    """Widths for `columns` of cells that are `room` together at most, the widest made narrower first.
+
+    None cuts a word: if words alone need more than `room`, every column is as wide as its cells.
+    """
+    from rich.cells import cell_len
+
+    widths = [max(map(cell_len, cells)) for cells in columns]
+    least = [max((cell_len(word) for cell in cells for word in cell.split()), default=0) for cells in columns]
+    if sum(least) <= room:
+        while sum(widths) > room:
+            widest = max((i for i, width in enumerate(widths) if width > least[i]), key=widths.__getitem__)
+            widths[widest] -= 1
+    return widths
 
 
 def print_line(text: str) -> None:

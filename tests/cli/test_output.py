@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from specc.cli.output import console, print_table
+from specc.cli.output import console, fitted_widths, print_table
 
 
 class Terminal(io.StringIO):
@@ -23,16 +23,26 @@ def test_terminal_sets_the_width(monkeypatch: pytest.MonkeyPatch) -> None:
     assert console(Terminal()).width == 40
 
 
-@pytest.mark.parametrize("width", [20, 41, 200])
-def test_words_are_never_cut(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("width", "used"), [(20, 53), (40, 53), (41, 41), (47, 47), (200, 53)])
+def test_words_are_never_cut(width: int, used: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "xterm")  # rich takes a dumb terminal for 80 columns wide
     stream = Terminal()
     rows = [("programs/round.drafter.gamma4.onnx", "two words"), ("a", "three small words")]
-    print_table(("file", "what it is"), rows, stream=stream)
-    text = stream.getvalue()
-    assert all(word in text for word in "programs/round.drafter.gamma4.onnx two words three small".split())
-    (rule,) = {line for line in text.splitlines() if "─" in line}
-    assert len(rule) == (41 if width == 41 else len(rows[0][0] + "  " + rows[1][1]))
+    print_table(("file", "what"), rows, stream=stream)
+    lines = stream.getvalue().splitlines()
+    assert all(word in stream.getvalue() for word in "programs/round.drafter.gamma4.onnx two three small".split())
+    assert {len(line) for line in lines if "─" in line} == {used}
+
+
+def test_the_widest_column_gives_way_first() -> None:
+    columns = [("name", "abc def"), ("text", "some words " * 4), ("n", "12345")]
+    assert fitted_widths(columns, 80) == [7, 44, 5]
+    assert fitted_widths(columns, 30) == [7, 18, 5]
+    assert fitted_widths(columns, 15) == [5, 5, 5]
+    assert fitted_widths(columns, 14) == [4, 5, 5]
+    assert fitted_widths(columns, 13) == [7, 44, 5], "words alone need 14"
+    assert fitted_widths([("", "")], 3) == [0]
 
 
 def test_cells_are_text_not_markup() -> None:
