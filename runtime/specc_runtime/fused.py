@@ -21,22 +21,28 @@ class FusedRound:
     ) -> None:
         self._programs = programs
         self._program = program
+        self._gamma = program.max_width - 1
         self._verifier = verifier
         self._drafter = drafter
         temperature = 0.0 if params.greedy else params.temperature
         self._sampling = RoundSampling(temperature, params.top_k, params.top_p, params.min_p)
 
+    def serves(self, history: TokenHistory) -> bool:
+        """Whether `history` is long enough for the first draft step."""
+        return len(history) >= self._drafter.round_tokens(self._gamma) + self._drafter.lag
+
     def __call__(self, history: TokenHistory, uniforms: RoundUniforms) -> list[int]:
-        """The tokens of one round after `history`, whose uniforms have the program's gamma."""
-        self._drafter.refill(history)
-        n, last_two = len(history), history.ids[-2:]
+        """The tokens of one round after `history`, which it serves; `uniforms` have the program's gamma."""
+        n, width = len(history), self._drafter.round_tokens(self._gamma)
+        self._drafter.refill(history, width)
         self._verifier.forget(n - 1)  # should the engine fail half-way, rows from here on hold nothing
-        self._drafter.cache.forget(n - 2)
+        self._drafter.cache.forget(n - width - self._drafter.lag)
         started = perf_counter()
         fed = np.concatenate(uniforms).astype(np.float32)  # multiples of 2**-24: exact
-        tokens: list[int] = self._programs.round(self._program, last_two, n - 2, fed, self._sampling).tolist()
+        last = history.ids[-width:]
+        tokens: list[int] = self._programs.round(self._program, last, n - width, fed, self._sampling).tolist()
         self._verifier.effort.step_s += perf_counter() - started
-        accepted, last_fed = tokens[:-1], len(uniforms.draft) - 1
-        self._verifier.record([int(last_two[1]), *accepted], n - 1)
-        self._drafter.cache.record([*last_two.tolist(), *accepted[:last_fed]], n - 2)
+        accepted = tokens[:-1]
+        self._verifier.record([int(last[-1]), *accepted], n - 1)
+        self._drafter.record_round(last, accepted[: self._gamma - 1], n)  # the last drafted token was not fed
         return tokens

@@ -13,7 +13,7 @@ from specc.assembly.speculators import TrainedDrafter
 from specc.backends.record import CoreModel
 from specc.models.decoder import DecoderShape, build_decoder
 from specc.models.feature_drafter import build_feature_drafter
-from specc.models.features import FEATURES
+from specc.models.features import FUSING
 from specc.options import Dtype, Part, Precision
 from specc.passes.head import head_rows
 from specc.passes.quantize_linears import quantize_linears
@@ -71,7 +71,7 @@ def verifier_core(
         taps=taps,
     )
     dtypes: dict[str, Dtype] = {part: precision.dtype_of(part) for part in (*LINEAR_PARTS, EMBEDDING)}
-    return _core(VERIFIER, graph, source.vocabulary.count, dtypes | {FEATURES: precision.draft}, cache_rows)
+    return _core(VERIFIER, graph, source.vocabulary.count, dtypes | {FUSING: precision.draft}, cache_rows)
 
 
 def drafter_core(

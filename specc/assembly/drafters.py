@@ -44,10 +44,6 @@ def plan_drafters(options: CompileOptions, verifier: ModelSource, context: int) 
 def _trained(options: CompileOptions, trained: TrainedDrafter, context: int) -> DrafterPlan:
     """Raises OptionError: asked for what a drafter of this kind is not built with."""
     source, head = trained.source, trained.speculator.head_ids
-    if trained.features is not None and options.fuse:
-        raise OptionError(
-            "fuse: no rounds are built for a drafter that reads features; leave --fuse out: the host chains its steps"
-        )
     if head is not None and options.draft_vocabulary is not None:
         raise OptionError(
             f"draft-vocab: {source.checkpoint.path} has a head of {len(head)} tokens already; leave it out"

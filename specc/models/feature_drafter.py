@@ -5,11 +5,11 @@ import onnx_ir as ir
 from specc.checkpoint.speculator import FeatureReading
 from specc.core.building import Body, function, value
 from specc.core.functions.features import feature_rows
-from specc.models.features import FEATURES
 from specc.models.layer import SHARED_INPUTS, LayerWeight, layer_body, layer_function, layer_weights
 from specc.models.spec import DecoderSpec
 from specc.models.step_graph import F32, DecoderShape, StepGraph, Tables
 from specc.models.weights import WeightLoader
+from specc_runtime.manifest import FEATURES
 
 
 def build_feature_drafter(

@@ -14,8 +14,9 @@ from specc.checkpoint.speculator import FeatureReading
 from specc.core.functions.linear import linear
 from specc.models.step_graph import F32, StepGraph
 from specc.models.weights import WeightLoader
+from specc_runtime.manifest import FEATURES
 
-FEATURES = "features"  # precision part of the fusing matrix; name of the buffer among a drafter's state
+FUSING = "features"  # precision part of the matrix that fuses them
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class FeatureTap:
         joined = read[0] if len(read) == 1 else body.op("Concat", *read, axis=-1)
         if self.reading.norm_before_fc:
             joined = self._normed(graph, joined, "input_norm", len(read) * columns)
-        fc = graph.weight("fc", FEATURES, [("fc.weight", (self.hidden, len(read) * columns))], self.loader)
+        fc = graph.weight("fc", FUSING, [("fc.weight", (self.hidden, len(read) * columns))], self.loader)
         return graph.call(linear(), joined, fc)
 
     def _normed(self, graph: StepGraph, stream: ir.Value, name: str, columns: int) -> ir.Value:

@@ -16,6 +16,7 @@ from specc.core.inspection import static_shape
 from specc.core.topology import CHAIN, TOPOLOGY, chain
 from specc.passes.decoder_function import PAST, PRESENT, DecoderFunction, State, as_function
 from specc.passes.head import HEAD, head_rows
+from specc_runtime.manifest import FEATURES
 
 I64, F32 = ir.DataType.INT64, ir.DataType.FLOAT
 VERIFIER, DRAFTER = "verifier.", "drafter."  # owners, in the names of the round's caches
@@ -31,12 +32,12 @@ def fuse_round(
 ) -> ir.Model:
     """A round of `gamma` drafted tokens as one core graph; the two decoders, in core form, stay as they are.
 
-    Inputs: tokens i64[B, 2], the last two committed ones; position i64[B], cache row of the first of them in both
-    models; uniforms f32[B, 2 gamma + 1] in [0, 1): gamma to draft with, gamma to accept with, one for the last token;
+    Inputs: tokens i64[B, W], the last W committed ones (`first_width`); position i64[B], index of the first of them in
+    the text; uniforms f32[B, 2 gamma + 1] in [0, 1): gamma to draft with, gamma to accept with, one for the last token;
     temperature f32[B] (0: greedy), top_k i64[B], top_p f32[B], min_p f32[B], for both models; verifier.past.{cache} and
     drafter.past.{cache}. Outputs: ids i64[B, gamma + 1] and count i64[B], of which ids[:count] are emitted;
     verifier.present.{cache}, drafter.present.{cache}, and `between_steps`.
-    The first draft step is two tokens wide and so fills the hole that a fully accepted round leaves in the drafter.
+    The first draft step is W tokens wide and so fills the hole that a round leaves in the drafter.
     acceptance: "block" or "tokenwise". head_ids: full id of each row of a trimmed drafter head, ascending; None: row i
     is id i, and rows the verifier lacks are padding.
     Raises ValueError: gamma below 1, an unknown acceptance, head_ids that do not fit, models that clash by name.
@@ -46,14 +47,23 @@ def fuse_round(
     weights: dict[str, ir.Value] = {}
     head = _head(drafter, head_rows(verifier), head_ids, weights)
     verify, draft = as_function(verifier, "verify_step", weights), as_function(drafter, "draft_step", weights)
-    body, request = Body(), _request(_batch(verify), gamma)
+    features = FEATURES in draft.caches()
+    kept = f"{FEATURES}.{drafter.graph.name}"  # the verifier's name for the features that this drafter reads
+    body, request = Body(), _request(_batch(verify), gamma, first_width(gamma, features=features))
     verifier_past, drafter_past = _past(verify, VERIFIER), _past(draft, DRAFTER)
+    verifier_past.pop(kept, None)
     *draws, judging = body.ops(
         "Split", request.uniforms, body.constant([1] * gamma + [gamma + 1]), outputs=gamma + 1, axis=1
     )
 
     drafting = _draft(body, request, draft, drafter_past, head, draws)
-    p, verifier_present = _verify(body, request, verify, verifier_past, drafting.ids)
+    *between, drafter_present = drafting.states
+    if features:
+        between.append({FEATURES: drafter_present[FEATURES]})
+        p, left = _verify(body, request, verify, verifier_past | {kept: drafter_present[FEATURES]}, drafting.ids)
+        drafter_present = {**drafter_present, FEATURES: left[kept]}
+    else:
+        p, left = _verify(body, request, verify, verifier_past, drafting.ids)
     q = body.op("Concat", *drafting.laws, axis=1)
     drafted = body.op("Concat", *drafting.ids, axis=1)
     ids, count = body.call(ACCEPTANCES[acceptance](gamma), drafted, p, q, judging)
@@ -63,9 +73,9 @@ def fuse_round(
         [
             _typed(ids, "ids", [request.batch, gamma + 1]),
             _typed(count, "count", [request.batch]),
-            *_named(verifier_present, VERIFIER + PRESENT),
-            *_named(drafting.states[-1], DRAFTER + PRESENT),
-            *(v for step, state in enumerate(drafting.states[:-1], 1) for v in _named(state, _after(step))),
+            *_named({name: cache for name, cache in left.items() if name != kept}, VERIFIER + PRESENT),
+            *_named(drafter_present, DRAFTER + PRESENT),
+            *(v for step, state in enumerate(between, 1) for v in _named(state, _after(step))),
         ],
         body,
         initializers=weights.values(),
@@ -80,11 +90,21 @@ def fuse_round(
 
 
 def between_steps(cache: str, gamma: int) -> tuple[str, ...]:
-    """Outputs of a round that hold the drafter's cache ("0.key") after each draft step but the last.
+    """Outputs of a round that hold the drafter's cache ("0.key") after each step but the last one to write it.
 
-    Bound to the memory of drafter.past and drafter.present, they let every step write in place.
+    Bound to the memory of drafter.past and drafter.present, they let every step write in place. Features are written by
+    the verifier last.
     """
-    return tuple(_after(step) + cache for step in range(1, gamma))
+    return tuple(_after(step) + cache for step in range(1, gamma + (cache == FEATURES)))
+
+
+def first_width(gamma: int, *, features: bool) -> int:
+    """Tokens of a round's first draft step: what a fully accepted round leaves unfed.
+
+    That is the last drafted token, and the one before it is known to exist; of a drafter that reads features, all that
+    it fed on predicted ones.
+    """
+    return gamma + 1 if features else 2
 
 
 def _after(step: int) -> str:
@@ -96,6 +116,7 @@ class _Request:
     """The round's inputs besides caches."""
 
     batch: int
+    width: int
     tokens: ir.Value
     position: ir.Value
     uniforms: ir.Value
@@ -105,10 +126,11 @@ class _Request:
         return [self.tokens, self.position, self.uniforms, *self.warping]
 
 
-def _request(batch: int, gamma: int) -> _Request:
+def _request(batch: int, gamma: int, width: int) -> _Request:
     return _Request(
         batch,
-        tokens=value("tokens", [batch, 2], I64),
+        width,
+        tokens=value("tokens", [batch, width], I64),
         position=value("position", [batch], I64),
         uniforms=value("uniforms", [batch, 2 * gamma + 1], F32),
         warping=(
@@ -176,14 +198,16 @@ def _draft(
     body: Body, request: _Request, decoder: DecoderFunction, state: State, head: _Head, draws: Sequence[ir.Value]
 ) -> _Drafting:
     drafting = _Drafting([], [], [])
-    tokens, position, width = request.tokens, request.position, 2
+    lag = 1 if FEATURES in state else 0  # a feature drafter's row i holds token i + 1
+    tokens, width = request.tokens, request.width
+    position = body.op("Sub", request.position, body.constant([lag])) if lag else request.position
     for step, u in enumerate(draws):
         logits, state = _step(body, decoder, state, tokens, position, width, rows=[width - 1])
         law = head.law(body, logits, request.warping)
         (column,) = body.call(draw(), law, body.op("Squeeze", u, body.constant([1])))
         token, wide = head.full(body, law, column)
         tokens, width = body.op("Unsqueeze", token, body.constant([1])), 1
-        position = body.op("Add", request.position, body.constant([step + 2]))
+        position = body.op("Add", request.position, body.constant([request.width - lag + step]))
         drafting.ids.append(tokens)
         drafting.laws.append(body.op("Unsqueeze", wide, body.constant([1])))
         drafting.states.append(state)
@@ -194,9 +218,10 @@ def _verify(
     body: Body, request: _Request, decoder: DecoderFunction, state: State, drafted: Sequence[ir.Value]
 ) -> tuple[ir.Value, State]:
     """The verifier's laws `[B, gamma + 1, V]` after the last committed token and after each drafted one."""
-    last = body.op("Slice", request.tokens, body.constant([1]), body.constant([2]), body.constant([1]))
+    end = request.width - 1
+    last = body.op("Slice", request.tokens, body.constant([end]), body.constant([end + 1]), body.constant([1]))
     tokens = body.op("Concat", last, *drafted, axis=1)
-    position = body.op("Add", request.position, body.constant([1]))
+    position = body.op("Add", request.position, body.constant([end]))
     width = len(drafted) + 1
     logits, state = _step(body, decoder, state, tokens, position, width, rows=list(range(width)))
     (law,) = body.call(warp(), logits, *request.warping)

@@ -1,6 +1,7 @@
 """EAGLE-3's drafter and what it reads of the verifier, against the same arithmetic in numpy's float64."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import onnx_ir as ir
 import pytest
 import torch
 
+from specc.assembly.speculators import NAMES
 from specc.checkpoint.speculator import FeatureReading
 from specc.core.oracle import Oracle
 from specc.errors import CheckpointError
@@ -15,7 +17,7 @@ from specc.models.decoder import DecoderShape, build_decoder
 from specc.models.families import describe
 from specc.models.feature_drafter import build_feature_drafter
 from specc.models.features import FeatureTap
-from specc.models.spec import DecoderSpec, WeightNames
+from specc.models.spec import DecoderSpec
 from specc.models.step_graph import load_tables
 from specc.models.weights import WeightLoader
 from specc.passes.bake_topology import bake_topology
@@ -49,10 +51,7 @@ ENGINES: Mapping[str, Callable[[ir.Model], Evaluator]] = {
 
 
 def drafter_spec(layers: int = 1) -> DecoderSpec:
-    names = WeightNames("embed_tokens.weight", "norm.weight", "lm_head.weight", "layers.{layer}.")
-    config = layer_config(num_hidden_layers=layers, vocab_size=VOCAB)
-    spec = describe(config, "tiny")
-    return DecoderSpec(**{**vars(spec), "names": names})
+    return replace(describe(layer_config(num_hidden_layers=layers, vocab_size=VOCAB), "tiny"), names=NAMES)
 
 
 def reading(layers: tuple[int, ...] | None = (0, 2, 3), **flags: bool) -> FeatureReading:

@@ -245,11 +245,37 @@ def test_an_independent_drafter_shares_the_verifiers_tables(
     assert [row for row in check_bundle(bundle).rows if row.passed is False] == []
 
 
-def test_what_is_not_built(tiny: TinyBundles, folders: dict[str, Path], tmp_path: Path) -> None:
-    wanted: list[tuple[dict[str, Any], str]] = [
-        ({"fuse": True}, "fuse: no rounds are built for a drafter that reads features"),
-        ({"draft_vocabulary": DraftVocabulary(count=20)}, "tokens already; leave it out"),
-    ]
-    for asked, message in wanted:
-        with refuses(OptionError, message):
-            compile_bundle(options(tiny.model(), tmp_path / "out", str(folders["distilled"]), **asked))
+@pytest.mark.parametrize("precision", ["reference", "int8", "reference,kv=fp16"])
+@pytest.mark.parametrize("name", MAKERS)
+def test_fused_rounds_are_the_chained_ones(
+    tiny: TinyBundles, folders: dict[str, Path], name: str, precision: str
+) -> None:
+    bundle = tiny.bundle(draft=str(folders[name]), precision=precision, gammas=(1, 3), fuse=True)
+    fused, chained = Engine.load(bundle, fused=True), Engine.load(bundle)
+    assert {program.max_width for program in fused._models._programs.rounds} == {2, 4}
+    accepted = 0
+    for prompt in (PROMPT, [298]):
+        plain = chained.generate(prompt, GREEDY, plain=True).finish().ids
+        for gamma in (1, 3):
+            generation = fused.generate(prompt, GREEDY, gamma=gamma).finish()
+            assert generation.ids == plain
+            accepted += generation.stats.spec_decode_num_accepted_tokens
+            expected = chained.generate(prompt, GREEDY, gamma=gamma).finish().stats
+            assert generation.stats.spec_decode_num_drafts == expected.spec_decode_num_drafts
+    assert accepted > 0 or name == "unlike both"
+
+
+def test_fused_rounds_sample_what_chained_ones_do(tiny: TinyBundles, folders: dict[str, Path]) -> None:
+    bundle = tiny.bundle(draft=str(folders["distilled"]), gammas=(1, 3), fuse=True)
+    rows = {row.name: row.passed for row in check_bundle(bundle).rows}
+    assert rows["rounds of drafter fused, gamma 1"]
+    assert rows["rounds of drafter fused, gamma 3"]
+    assert False not in rows.values()
+
+
+def test_a_head_that_is_trimmed_already_is_not_trimmed_again(
+    tiny: TinyBundles, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    asked = {"draft_vocabulary": DraftVocabulary(count=20)}
+    with refuses(OptionError, folders["distilled"], "tokens already; leave it out"):
+        compile_bundle(options(tiny.model(), tmp_path / "out", str(folders["distilled"]), **asked))

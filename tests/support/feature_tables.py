@@ -47,6 +47,9 @@ class FeatureTablePrograms(TablePrograms):
             self.features[end] = 10 + np.sin(self._read[end - 1] + tokens[-1])  # no true feature is as large
         return logits
 
+    def _lag(self, drafter: str) -> int:
+        return 1
+
     def _fail_if_due(self, owner: str) -> None:
         if self.fails is not None and self.fails[0] == owner:
             self.fails = None if self.fails[1] == 0 else (owner, self.fails[1] - 1)

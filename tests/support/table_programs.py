@@ -63,13 +63,14 @@ class TablePrograms:
         gamma = len(uniforms) // 2
         drafted: list[int] = []
         laws = []
-        fed, at = tokens, position
+        fed, at = tokens, position - self._lag(program.drafter)
         for u in uniforms[:gamma]:
             laws.append(_law(self._feed(program.drafter, fed, at, 1), sampling.temperature)[0])
             drafted.append(draw(laws[-1], float(u)))
             at += len(fed)
             fed = np.array(drafted[-1:])
-        p = _law(self._feed("verifier", np.append(tokens[1:], drafted), position + 1, gamma + 1), sampling.temperature)
+        verified, end = np.append(tokens[-1:], drafted), position + len(tokens) - 1
+        p = _law(self._feed("verifier", verified, end, gamma + 1), sampling.temperature)
         accepted = accept_block(drafted, p, np.stack(laws), uniforms[gamma:].astype(np.float64))
         return np.array([*drafted[: accepted.count], accepted.token])
 
@@ -93,6 +94,10 @@ class TablePrograms:
         assert (cache[:end] != UNWRITTEN).all(), "a cache row is read that was never written"
         logits = [self._logits(owner, cache[: end - back]) for back in range(rows - 1, -1, -1)]
         return np.stack(logits) if logits else np.zeros((0, 0), np.float32)
+
+    def _lag(self, drafter: str) -> int:
+        """Rows by which a drafter's token comes before its own place in the text."""
+        return 0
 
     def _logits(self, owner: str, seen: NDArray[np.int64]) -> NDArray[np.float32]:
         return self._models[owner](seen)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from specc_runtime.cache import ModelCache
 from specc_runtime.drafting.model import ModelDrafter
-from specc_runtime.engines.base import Logits
+from specc_runtime.engines.base import Logits, Tokens
 from specc_runtime.history import TokenHistory
 from specc_runtime.warp import Warper
 
@@ -22,6 +22,8 @@ class FeatureDrafter(ModelDrafter):
 
     verifier: the verifier's cache, which `cache` follows.
     """
+
+    lag = 1
 
     def __init__(
         self,
@@ -42,19 +44,16 @@ class FeatureDrafter(ModelDrafter):
         self._widest = min(max_gamma + 1, cache.max_width)
 
     def _first_step(self, history: TokenHistory) -> Logits:
-        self._verifier.forget(len(history) - 1)
-        self.refill(history)
         known = history.ids[1:]
+        self._verifier.forget(len(known))
         start = min(self.cache.agreed(known), len(known) - 1)
+        if len(known) - start > self._widest:
+            self.refill(history, 1)
+            start = len(known) - 1
         return self.cache.feed(known[start:], start, 1)
 
-    def _next_step(self, history: TokenHistory, drafted: Sequence[int]) -> Logits:
-        token, row = np.array(drafted[-1:], np.int64), len(history) + len(drafted) - 2
-        return self.cache.feed(token, row, 1)
+    def round_tokens(self, gamma: int) -> int:
+        return gamma + 1
 
-    def refill(self, history: TokenHistory) -> None:
-        """Feed all that the cache lacks but the last row, if that is more than a round leaves."""
-        known = history.ids[1:]
-        start = self.cache.agreed(known)
-        if len(known) - start > self._widest:
-            self.cache.extend(known[:-1], start)
+    def record_round(self, fed: Tokens, accepted: Sequence[int], committed: int) -> None:
+        self.cache.record(fed, committed - len(fed) - 1)  # what it fed behind them read predicted features

@@ -1,6 +1,7 @@
 """A small model that drafts: its own cache, kept right through rejections, pauses and switches."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,10 @@ class ModelDrafter:
 
     context: positions the drafter may use; beyond them it drafts nothing. max_gamma: most tokens of one draft.
     law_ids: int64 `[Vd]`, full id of each column of a trimmed head, else None.
+    lag: how many rows before its own index in the text a token's row is.
     """
+
+    lag: ClassVar[int] = 0
 
     def __init__(
         self,
@@ -54,19 +58,28 @@ class ModelDrafter:
 
     def _first_step(self, history: TokenHistory) -> Logits:
         """Logits `[1, Vd]` after the committed tokens."""
-        self.refill(history)
+        self.refill(history, 2)
         return self.cache.feed(history.ids[-2:], len(history) - 2, 1)
 
     def _next_step(self, history: TokenHistory, drafted: Sequence[int]) -> Logits:
         """Logits `[1, Vd]` after the committed tokens and all of `drafted`, of which the last was not fed yet."""
-        return self.cache.feed(np.array(drafted[-1:], np.int64), len(history) + len(drafted) - 1, 1)
+        row = len(history) + len(drafted) - 1 - self.lag
+        return self.cache.feed(np.array(drafted[-1:], np.int64), row, 1)
 
-    def refill(self, history: TokenHistory) -> None:
-        """Feed what the cache lacks of the committed tokens but the last two."""
-        known: Tokens = history.ids[:-2]
+    def refill(self, history: TokenHistory, left: int) -> None:
+        """Feed what the cache lacks of the committed tokens but the last `left`."""
+        known: Tokens = history.ids[self.lag : len(history) - left]
         start = self.cache.agreed(known)
         if start < len(known):
             self.cache.extend(known, start)
+
+    def round_tokens(self, gamma: int) -> int:
+        """Committed tokens that a `round` program's first draft step feeds."""
+        return 2
+
+    def record_round(self, fed: Tokens, accepted: Sequence[int], committed: int) -> None:
+        """Note what a `round` program fed: the last of `committed` tokens, then those of its drafted that stand."""
+        self.cache.record([*fed.tolist(), *accepted], committed - len(fed))
 
     def _pick(self, logits: Logits, history: TokenHistory, drafted: Sequence[int], u: float) -> int:
         if self._greedy:

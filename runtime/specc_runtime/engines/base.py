@@ -64,7 +64,8 @@ class Programs(Protocol):
     ) -> Tokens:
         """One whole round by `program` of `rounds`, gamma = its width - 1; the emitted ids `[1 .. gamma + 1]`.
 
-        tokens: `[2]`, the last two committed ones; position: cache row of the first of them, in both models.
+        tokens: the last committed ones, as many as its input has (2, or gamma + 1 for a feature drafter).
+        position: index of the first of them in the text.
         uniforms: `[2 gamma + 1]` in [0, 1): gamma to draft with, gamma to accept with, one for the last token.
         """
         ...

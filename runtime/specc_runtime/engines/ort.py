@@ -6,6 +6,7 @@ of them nothing is allocated.
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from specc_runtime.bundle import Bundle
 from specc_runtime.engines.base import Logits, RoundSampling, Tokens
 from specc_runtime.errors import EngineError
-from specc_runtime.manifest import VERIFIER, Program, StateSpec
+from specc_runtime.manifest import VERIFIER, Program, StateSpec, TensorSpec
 from specc_runtime.selection import stepping_program, usable_programs
 
 INSTALL = 'pip install "onnxruntime>=1.32"'
@@ -152,7 +153,7 @@ class _StepProgram:
         self.max_width = program.max_width
         self.options = frozenset(program.options)
         self._session = session
-        self._vocabulary = _static_size(program, "logits", 2)
+        self._vocabulary = _static_size(program, program.outputs, "logits", 2)
         self._tokens = np.zeros(self.max_width, np.int64)
         self._position = np.zeros(1, np.int64)
         self._logits = np.zeros(0, np.float32)
@@ -189,7 +190,7 @@ class _StepProgram:
 
 
 class _RoundProgram:
-    """Two committed tokens, uniforms and warping in; emitted ids and their count out."""
+    """The last committed tokens, uniforms and warping in; emitted ids and their count out."""
 
     def __init__(self, session: _Session) -> None:
         _expect_tensors(
@@ -199,7 +200,8 @@ class _RoundProgram:
         )
         gamma = (session.program.width or 1) - 1
         self._session = session
-        self._tokens, self._position = np.zeros((1, 2), np.int64), np.zeros(1, np.int64)
+        width = _static_size(session.program, session.program.inputs, "tokens", 1)
+        self._tokens, self._position = np.zeros((1, width), np.int64), np.zeros(1, np.int64)
         self._uniforms = np.zeros((1, 2 * gamma + 1), np.float32)
         self._temperature, self._top_k = np.zeros(1, np.float32), np.zeros(1, np.int64)
         self._top_p, self._min_p = np.zeros(1, np.float32), np.zeros(1, np.float32)
@@ -248,11 +250,11 @@ def _expect_tensors(program: Program, inputs: tuple[str, ...], outputs: tuple[st
             )
 
 
-def _static_size(program: Program, output: str, axis: int) -> int:
-    shape = next(tensor.shape for tensor in program.outputs if tensor.name == output)
+def _static_size(program: Program, tensors: Sequence[TensorSpec], name: str, axis: int) -> int:
+    shape = next(tensor.shape for tensor in tensors if tensor.name == name)
     size = shape[axis] if len(shape) > axis else None
     if not isinstance(size, int):
-        raise EngineError(f"program {program.id!r}: axis {axis} of {output} {list(shape)} must be a number; re-compile")
+        raise EngineError(f"program {program.id!r}: axis {axis} of {name} {list(shape)} must be a number; re-compile")
     return size
 
 

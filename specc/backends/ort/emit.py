@@ -82,7 +82,7 @@ def _round_program(request: EmitRequest, key: str, gamma: int, staging: Staging)
 
 
 def _owned(core: CoreModel, prefix: str, gamma: int = 0) -> tuple[StateSpec, ...]:
-    """The caches of one decoder under their names in a round. gamma: of the drafter, which writes step by step."""
+    """What one decoder owns, under its names in a round. gamma: of the drafter, which writes step by step."""
     return tuple(
         replace(
             state,
@@ -91,4 +91,5 @@ def _owned(core: CoreModel, prefix: str, gamma: int = 0) -> tuple[StateSpec, ...
             also=between_steps(state.name.removeprefix("past."), gamma),
         )
         for state in core.state()
+        if state.owner == core.role
     )

@@ -175,10 +175,38 @@ def test_the_first_step_feeds_what_the_last_round_committed_and_the_others_one_r
     assert programs.calls[1:] == [("draft", 3, 8), ("draft", 1, 11)]
 
 
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+@pytest.mark.parametrize("gamma", range(1, GAMMA + 1))
+def test_steps_after_in_graph_rounds_and_rounds_after_steps(gamma: int, temperature: float) -> None:
+    engine, programs = new_engine(rounds=[gamma])
+    params = SamplingParams(max_new_tokens=9, temperature=temperature, seed=2)
+    text = list(TEXT)
+    for _ in range(3):
+        programs.calls.clear()
+        text += engine.generate(text, params, gamma=gamma).finish().ids
+        assert any(width == gamma + 1 for owner, width, _ in programs.calls if owner == "draft")
+        drafter = audited(engine, params)
+        text += engine.generate(text, params, drafter=drafter, gamma=2).finish().ids
+        assert drafter.drafts > 1
+
+
+def test_a_round_feeds_as_many_rows_as_it_drafts_and_one() -> None:
+    engine, programs = new_engine(rounds=[3])
+    generation = engine.generate([1, 4], SamplingParams(max_new_tokens=30), gamma=3)
+    widths = []
+    for _ in generation:
+        widths += [width for owner, width, _ in programs.calls if owner == "draft" and width > 1]
+        programs.calls.clear()
+    assert widths[0] == 2, "too short a text for a round: its rows come step by step"
+    assert widths[-1] == 4
+    assert set(widths[3:]) == {4}
+
+
+@pytest.mark.parametrize("rounds", [(), range(1, GAMMA + 1)], ids=["chained", "fused"])
 @pytest.mark.parametrize("slack", [0, 8])
 @pytest.mark.parametrize("gamma", range(1, GAMMA + 1))
-def test_speculative_is_plain_to_the_last_position(gamma: int, slack: int) -> None:
-    engine, _ = new_engine(context=48, slack=slack)
+def test_speculative_is_plain_to_the_last_position(gamma: int, slack: int, rounds: Sequence[int]) -> None:
+    engine, _ = new_engine(context=48, slack=slack, rounds=rounds)
     params = SamplingParams(max_new_tokens=100)
     plain = list(engine.generate(TEXT, params, plain=True))
     assert list(engine.generate(TEXT, params, gamma=gamma)) == plain
@@ -191,9 +219,13 @@ def test_a_drafter_of_a_shorter_context_stops_drafting() -> None:
     assert list(engine.generate(TEXT, params, gamma=4)) == list(engine.generate(TEXT, params, plain=True))
 
 
-@pytest.mark.parametrize("setting", [{}, {"repetition_penalty": 1.5}, {"top_k": 3, "acceptance": "token"}], ids=str)
-def test_sampled_texts_follow_the_verifiers_law(setting: dict[str, Any]) -> None:
-    engine, length = new_engine()[0], 3
+@pytest.mark.parametrize(
+    ("setting", "rounds"),
+    [({}, ()), ({}, (1, 2, 3)), ({"repetition_penalty": 1.5}, ()), ({"top_k": 3, "acceptance": "token"}, ())],
+    ids=str,
+)
+def test_sampled_texts_follow_the_verifiers_law(setting: dict[str, Any], rounds: Sequence[int]) -> None:
+    engine, length = new_engine(rounds=rounds)[0], 3
     law = joint_law(VERIFIER, SamplingParams(temperature=1.0, **setting), TEXT, V, length)
 
     def text(seed: int) -> list[int]:
