@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from specc.check.places import Laws, softmax
 from specc.check.subject import Subject
 from specc_runtime.drafting.ngram import NgramDrafter
+from specc_runtime.engines.base import Programs
 from specc_runtime.history import TokenHistory
 
 Tokens = NDArray[np.int64]
@@ -23,30 +24,38 @@ class Favourites(Protocol):
 
 
 def favourites(subject: Subject, drafter: str, prompt: Tokens, longest: int) -> Favourites | None:
-    """Of `drafter`; None if it does not reach to the end of texts of `longest` tokens behind the prompt."""
+    """Of `drafter`; None if it does not reach to the end of texts of `longest` tokens behind the prompt.
+
+    Must hold: the verifier's cache holds the prompt.
+    """
     info = subject.bundle.manifest.drafters[drafter]
     if info.model is None:
         return _Ngram(prompt)
     if info.model.context < len(prompt) + longest:
         return None
-    subject.programs.catchup(drafter, prompt, 0)
+    known = prompt[1:] if info.features else prompt
+    if len(known):
+        subject.programs.catchup(drafter, known, 0)
     ids = None if info.head_ids is None else np.load(subject.bundle.path(info.head_ids), allow_pickle=False)
-    return _Model(subject, drafter, len(prompt), ids)
+    return _Model(subject.programs, drafter, prompt, info.features, ids)
 
 
 @dataclass(frozen=True)
 class _Model:
-    """A model whose cache holds a prompt of `start` tokens. ids: of a trimmed head."""
+    """A model whose cache holds the prompt. features: its row i holds token i + 1. ids: of a trimmed head."""
 
-    subject: Subject
+    programs: Programs
     key: str
-    start: int
+    prompt: Tokens
+    features: bool
     ids: NDArray[np.int32] | None
 
     def laws(self, text: Tokens, columns: int) -> Laws:
-        laws = np.zeros((len(text), columns))
-        for row in range(len(text)):
-            law = softmax(self.subject.programs.draft(self.key, text[row : row + 1], self.start + row))
+        known, laws = np.append(self.prompt, text), np.zeros((len(text), columns))
+        for row, at in enumerate(range(len(self.prompt), len(known))):
+            if self.features:  # the step before left what it predicts where the verifier's feature belongs
+                self.programs.verify(known[at - 1 : at], at - 1, 0)
+            law = softmax(self.programs.draft(self.key, known[at : at + 1], at - self.features))
             laws[row, np.arange(len(law)) if self.ids is None else self.ids] = law
         return laws
 

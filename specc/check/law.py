@@ -73,10 +73,10 @@ def _sampled(subject: Subject, way: Way, prompt: Tokens, step: Step) -> list[Tok
 
 def _places(subject: Subject, way: Way, prompt: Tokens, texts: list[Tokens]) -> dict[str, list[Laws]]:
     """The places of every text's tokens but the first, by the order of the laws."""
-    favoured = favourites(subject, way.drafter, prompt, longest=max(map(len, texts)))
     spread, verify = np.random.default_rng(0), subject.programs.verify
     found: dict[str, list[Laws]] = {}
     verify(prompt, 0, 0)
+    favoured = favourites(subject, way.drafter, prompt, longest=max(map(len, texts)))
     for text in texts:
         later, shares = text[1:], spread.random(len(text) - 1)
         laws = softmax(verify(text[:-1], len(prompt), len(later)))
