@@ -1,4 +1,4 @@
-"""Plain decoding against onnxruntime-genai, same checkpoint, 8 bits, one thread, in turn.
+"""Plain decoding against onnxruntime-genai, same checkpoint, 8 bits, one thread, in turn; the prompt's time left out.
 
 `pip install onnxruntime-genai==0.18.* "torch==2.13.*" transformers accelerate`, then
 `python benchmarks/against_genai.py BUNDLE MODEL`: MODEL is the checkpoint BUNDLE was compiled from. The peer's model is
@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from statistics import median
 
@@ -41,19 +42,23 @@ def main() -> None:
 
 
 def _ours(bundle: str, prompt: list[int], tokens: int):  # type: ignore[no-untyped-def]
-    """Plain greedy decoding: prompt and all, as the peer is timed."""
+    """Plain greedy decoding, seconds a token after the first."""
     engine = Engine.load(bundle, threads=1)
-    params = SamplingParams(max_new_tokens=tokens, ignore_eos=True)
+    params = SamplingParams(max_new_tokens=tokens + 1, ignore_eos=True)
 
-    def run() -> int:
-        engine.generate([prompt[-1]], SamplingParams(max_new_tokens=1)).finish()  # forget the cached prompt
-        return len(engine.generate(prompt, params, plain=True).finish().ids)
+    def run() -> float:
+        engine.forget()
+        ids = iter(engine.generate(prompt, params, plain=True))
+        next(ids)
+        start = time.perf_counter()
+        made = sum(1 for _ in ids)
+        return (time.perf_counter() - start) / made
 
     return run
 
 
 def _peer(folder: Path, model: str, precision: str, prompt: list[int], tokens: int):  # type: ignore[no-untyped-def]
-    """The peer's greedy loop over a model its own builder made."""
+    """The peer's greedy loop over a model its own builder made, seconds a token after the first."""
     import onnxruntime_genai as genai
 
     checkpoint, built = folder / "checkpoint", folder / "built"
@@ -65,14 +70,16 @@ def _peer(folder: Path, model: str, precision: str, prompt: list[int], tokens: i
     (built / "genai_config.json").write_text(json.dumps(config))
     loaded = genai.Model(str(built))
 
-    def run() -> int:
+    def run() -> float:
         params = genai.GeneratorParams(loaded)
         params.set_search_options(max_length=2048, do_sample=False, min_length=2048)
         generator = genai.Generator(loaded, params)
         generator.append_tokens(prompt)
+        generator.generate_next_token()
+        start = time.perf_counter()
         for _ in range(tokens):
             generator.generate_next_token()
-        return tokens
+        return (time.perf_counter() - start) / tokens
 
     return run
 

@@ -1,20 +1,17 @@
 """Shared by the benchmarks: two sides timed in turn, so that a drifting machine slows both alike."""
 
-import time
 from collections.abc import Callable, Mapping
 from statistics import median, quantiles
 
 
-def interleaved(sides: Mapping[str, Callable[[], int]], repeats: int) -> dict[str, list[float]]:
-    """Milliseconds a token of each side, run A B A B ... after one warm-up. A side returns how many tokens it made."""
+def interleaved(sides: Mapping[str, Callable[[], float]], repeats: int) -> dict[str, list[float]]:
+    """Milliseconds of each side, run A B A B ... after one warm-up. A side returns the seconds it took."""
     for run in sides.values():
         run()
     times: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(repeats):
         for name, run in sides.items():
-            start = time.perf_counter()
-            tokens = run()
-            times[name].append((time.perf_counter() - start) / tokens * 1e3)
+            times[name].append(run() * 1e3)
     return times
 
 

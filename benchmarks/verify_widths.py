@@ -4,6 +4,7 @@ Interleaved, one engine thread; prints milliseconds and the ratio to S = 1, medi
 """
 
 import argparse
+import time
 
 import numpy as np
 from timing import interleaved, paired_ratio, spread
@@ -26,9 +27,10 @@ def main() -> None:
     for start in range(0, asked.past, programs.max_width("verifier")):
         programs.verify(ids[start : min(start + programs.max_width("verifier"), asked.past)], start, 0)
 
-    def step(width: int) -> int:
+    def step(width: int) -> float:
+        start = time.perf_counter()
         programs.verify(ids[asked.past : asked.past + width], asked.past, width)
-        return 1
+        return time.perf_counter() - start
 
     times = interleaved({str(w): lambda w=w: step(w) for w in asked.widths}, asked.repeats)  # type: ignore[misc]
     print(f"{bundle.manifest.precision_name}, past {asked.past}, 1 thread")
