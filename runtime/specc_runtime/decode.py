@@ -25,7 +25,7 @@ from specc_runtime.history import TokenHistory
 from specc_runtime.logprobs import TokenLogprobs, token_logprobs
 from specc_runtime.output import Output
 from specc_runtime.params import SamplingParams
-from specc_runtime.rng import RoundUniforms, round_uniforms
+from specc_runtime.rng import RoundUniforms, UniformStream, no_uniforms
 from specc_runtime.stats import Stats
 from specc_runtime.stop import cut_at
 from specc_runtime.warp import Warper
@@ -63,6 +63,8 @@ class Job:
 
     def __post_init__(self) -> None:
         self.end_ids = self.params.end_ids(self.eos_ids)
+        self.greedy = self.params.greedy
+        self._stream = UniformStream(self.seed, self.sample)
 
     @property
     def room(self) -> int:
@@ -71,9 +73,7 @@ class Job:
 
     def uniforms(self, gamma: int) -> RoundUniforms:
         """The uniforms of the round that starts now; zeros for a greedy request, which draws nothing."""
-        if self.params.greedy:
-            return RoundUniforms(np.zeros(gamma), np.zeros(gamma + 1))
-        return round_uniforms(self.seed, self.sample, len(self.history), gamma)
+        return no_uniforms(gamma) if self.greedy else self._stream.round(len(self.history), gamma)
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,8 @@ def next_round(job: Job) -> Round:
     if fused is not None and fused.serves(job.history):
         return Round(fused(job.history, uniforms), gamma, None)
     draft = job.drafter.propose(job.history, gamma, uniforms.draft) if gamma else NO_DRAFT
-    logits = job.verifier.feed(np.append(ids[-1:], draft.ids), n - 1, len(draft.ids) + 1)
+    fed = np.concatenate((ids[-1:], draft.ids)) if len(draft.ids) else ids[-1:]
+    logits = job.verifier.feed(fed, n - 1, len(fed))
     return accept(job, draft, logits, uniforms)
 
 
@@ -126,8 +127,8 @@ def choose_gamma(job: Job, n: int) -> int:
 def accept(job: Job, draft: Draft, logits: Logits, uniforms: RoundUniforms) -> Round:
     """Decide by the request's laws how much of `draft` stands, and draw the token after it."""
     drafted = draft.ids.tolist()
-    if job.params.greedy:
-        accepted = accept_greedy(drafted, job.warper.greedy(logits, job.history, drafted).tolist())
+    if job.greedy:
+        accepted = accept_greedy(drafted, job.warper.greedy(logits, job.history, drafted))
     else:
         p = job.warper.laws(logits, job.history, drafted)
         q = draft.laws if draft.law_ids is None or draft.laws is None else (draft.law_ids, draft.laws)

@@ -20,6 +20,7 @@ Everything is 32-bit, so a JAX loop gets the same bits from `jax.extend.random.t
 import os
 from collections.abc import Sequence
 from enum import IntEnum
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ from specc_runtime.errors import OptionError
 _WORD = 0xFFFFFFFF
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
+_AHEAD = 512  # numbers a UniformStream makes at once
 
 
 class Purpose(IntEnum):
@@ -49,15 +51,52 @@ class RoundUniforms(NamedTuple):
 
 def uniforms(seed: int, sample: int, committed: int, purpose: Purpose, slots: int) -> NDArray[np.float64]:
     """Uniforms in [0, 1), float64 `[slots]`, multiples of 2**-24; slot i's value does not depend on `slots`."""
-    tag = _tag(sample, purpose)
-    return _draw(seed, committed, range(tag, tag + slots))
+    return _draw(seed, [committed] * slots, _tags(sample, purpose, slots))
 
 
 def round_uniforms(seed: int, sample: int, committed: int, gamma: int) -> RoundUniforms:
     """All uniforms of a round of `gamma` drafted tokens in one call; equal to `uniforms` purpose by purpose."""
-    draft, accept, emit = (_tag(sample, purpose) for purpose in Purpose)
-    values = _draw(seed, committed, (*range(draft, draft + gamma), *range(accept, accept + gamma), emit))
+    tags = _round_tags(sample, gamma)
+    values = _draw(seed, [committed] * len(tags), tags)
     return RoundUniforms(values[:gamma], values[gamma:])
+
+
+class UniformStream:
+    """The uniforms of one sample's rounds, equal to `round_uniforms`, made for many committed lengths at once.
+
+    What a round is about to need is then a row of a table, and the tens of microseconds that making it takes, with code
+    that the engine has pushed out of the processor's caches, come once in many rounds.
+    """
+
+    def __init__(self, seed: int, sample: int) -> None:
+        self._seed = seed
+        self._sample = sample
+        self._tables: dict[int, tuple[int, RoundUniforms]] = {}  # by gamma: the first length, a row for each from there
+
+    def round(self, committed: int, gamma: int) -> RoundUniforms:
+        """The uniforms of a round of `gamma` drafted tokens that starts after `committed` tokens."""
+        first, table = self._tables.get(gamma, (committed + 1, _NO_ROUNDS))
+        row = committed - first
+        if not 0 <= row < len(table.accept):
+            row, table = 0, self._make(committed, gamma)
+            self._tables[gamma] = committed, table
+        return RoundUniforms(table.draft[row], table.accept[row])
+
+    def _make(self, committed: int, gamma: int) -> RoundUniforms:
+        lengths = min(max(1, _AHEAD // (2 * gamma + 1)), (1 << 32) - committed)
+        tags = _round_tags(self._sample, gamma)
+        counters = np.repeat(np.arange(committed, committed + lengths), len(tags)).tolist()
+        values = _draw(self._seed, counters, tags * lengths).reshape(lengths, len(tags))
+        return RoundUniforms(values[:, :gamma], values[:, gamma:])
+
+
+@cache
+def no_uniforms(gamma: int) -> RoundUniforms:
+    """What a greedy round is given, which draws nothing: zeros."""
+    return RoundUniforms(np.zeros(gamma), np.zeros(gamma + 1))
+
+
+_NO_ROUNDS = RoundUniforms(np.zeros((0, 0)), np.zeros((0, 0)))
 
 
 def fresh_seed() -> int:
@@ -88,20 +127,30 @@ def threefry2x32(
     return _words(x0, len(counter0)), _words(x1, len(counter0))
 
 
-def _tag(sample: int, purpose: Purpose) -> int:
+def _tags(sample: int, purpose: Purpose, slots: int) -> range:
+    """Counter words of a purpose's first `slots` numbers."""
     if not 0 <= sample < 1 << 16:
         raise OptionError(
             f"sample {sample} has no uniforms of its own: 65536 samples is the most a request may ask for"
         )
-    return sample << 16 | purpose << 12
+    if slots > 1 << 12:
+        raise OptionError(f"no uniforms for {slots} slots: they have 12 bits")
+    first = sample << 16 | purpose << 12
+    return range(first, first + slots)
 
 
-def _draw(seed: int, committed: int, tags: Sequence[int]) -> NDArray[np.float64]:
-    if not (0 <= seed < 1 << 64 and 0 <= committed < 1 << 32 and len(tags) <= 1 << 12):
-        raise OptionError(
-            f"no uniforms for seed {seed}, {committed} tokens, {len(tags)} slots: they have 64, 32 and 12 bits"
-        )
-    bits, _ = threefry2x32((seed >> 32, seed & _WORD), [committed] * len(tags), tags)
+def _round_tags(sample: int, gamma: int) -> list[int]:
+    """Counter words of a round: gamma to draft with, gamma to accept with, one for the last token."""
+    counts = {Purpose.DRAFT: gamma, Purpose.ACCEPT: gamma, Purpose.EMIT: 1}
+    return [tag for purpose, slots in counts.items() for tag in _tags(sample, purpose, slots)]
+
+
+def _draw(seed: int, committed: Sequence[int], tags: Sequence[int]) -> NDArray[np.float64]:
+    """A number for each pair of a committed length and a tag; lengths ascend."""
+    ends = (committed[0], committed[-1]) if committed else (0, 0)
+    if not (0 <= seed < 1 << 64 and 0 <= ends[0] <= ends[1] < 1 << 32):
+        raise OptionError(f"no uniforms for seed {seed} and {ends[1]} tokens: they have 64 and 32 bits")
+    bits, _ = threefry2x32((seed >> 32, seed & _WORD), committed, tags)
     return (bits >> 8).astype(np.float64) * 2.0**-24
 
 

@@ -66,13 +66,14 @@ class Warper:
             self._warp(row, law[: self._columns])
         return laws
 
-    def greedy(self, logits: Logits, history: TokenHistory, drafted: Sequence[int] | Ids) -> Ids:
-        """The likeliest token ids, int64 `[R]`, the first among equals; rows as in `laws`, no law is built."""
-        rows = self._prepare(logits, history, drafted)
-        columns = np.array([row.argmax() for row in rows], dtype=np.int64)
-        for row, column in zip(rows, columns, strict=True):
-            _check_finite(row[column])
-        return columns if self._ids is None else self._ids[columns]
+    def greedy(self, logits: Logits, history: TokenHistory, drafted: Sequence[int] | Ids) -> list[int]:
+        """The likeliest token id of each row, the first among equals; rows as in `laws`, no law is built."""
+        ids = []
+        for row in self._prepare(logits, history, drafted):
+            column = int(row.argmax())
+            _check_finite(row.item(column))
+            ids.append(self.token_id(column))
+        return ids
 
     def token_id(self, column: int) -> int:
         """Full token id of a law's column."""
@@ -131,7 +132,7 @@ class Warper:
         return (weights >= params.min_p * weights.max()).nonzero()[0] if params.min_p else None
 
 
-def _check_finite(likeliest: np.float32) -> None:
+def _check_finite(likeliest: np.float32 | float) -> None:
     """Refuse a row by its largest logit: numpy's maximum is NaN if any logit is."""
     if math.isfinite(likeliest):
         return

@@ -3,7 +3,7 @@ import pytest
 from scipy.stats import chisquare
 
 from specc_runtime.errors import OptionError
-from specc_runtime.rng import Purpose, fresh_seed, round_uniforms, threefry2x32, uniforms
+from specc_runtime.rng import Purpose, UniformStream, fresh_seed, round_uniforms, threefry2x32, uniforms
 
 # Random123's kat_vectors, "threefry2x32 20": counter, key, output.
 KNOWN_ANSWERS = [
@@ -62,6 +62,22 @@ def test_a_rounds_uniforms_are_those_of_its_purposes(gamma: int) -> None:
     assert draft.tolist() == uniforms(11, 4, 60, Purpose.DRAFT, gamma).tolist()
     assert accept[:gamma].tolist() == uniforms(11, 4, 60, Purpose.ACCEPT, gamma).tolist()
     assert accept[gamma:].tolist() == uniforms(11, 4, 60, Purpose.EMIT, 1).tolist()
+
+
+def test_a_stream_gives_every_rounds_own_numbers() -> None:
+    """Lengths that rise as rounds do, gammas that change, a jump back for another text: the same as one by one."""
+    stream, lengths = UniformStream(11, 4), [*range(60, 500, 3), 7, 8, 9, 10_000, (1 << 32) - 1]
+    for i, committed in enumerate(lengths):
+        gamma = (i * i) % 6
+        draft, accept = stream.round(committed, gamma)
+        expected = round_uniforms(11, 4, committed, gamma)
+        assert draft.tolist() == expected.draft.tolist()
+        assert accept.tolist() == expected.accept.tolist()
+
+
+def test_a_stream_takes_drafts_of_any_length() -> None:
+    draft, accept = UniformStream(1, 0).round(5, 600)
+    assert (len(draft), len(accept)) == (600, 601)
 
 
 def test_every_part_of_the_key_changes_the_numbers() -> None:

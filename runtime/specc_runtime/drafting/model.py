@@ -83,7 +83,7 @@ class ModelDrafter:
 
     def _pick(self, logits: Logits, history: TokenHistory, drafted: Sequence[int], u: float) -> int:
         if self._greedy:
-            return int(self._warper.greedy(logits, history, drafted)[0])
+            return self._warper.greedy(logits, history, drafted)[0]
         law = self._laws[len(drafted)]
         self._warper.laws(logits, history, drafted, out=law[None])
         return self._warper.token_id(draw(law, u))
