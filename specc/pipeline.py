@@ -28,12 +28,14 @@ from specc.models.limits import check_context, largest_context
 from specc.options import DEFAULT_CONTEXT, CompileOptions, Precision
 from specc.progress import Progress, Silent
 from specc.render import bundle_readme
+from specc.render.chat import conversation
 from specc.reports import CompileReport
 from specc.speculation.measuring import measured_speculation
 from specc.speculation.prompts import calibration_prompts
 from specc.targets import Target, load_target
 from specc_runtime.bundle import Bundle
 from specc_runtime.engines.base import Tokens
+from specc_runtime.errors import TokenizerError
 from specc_runtime.manifest import DrafterInfo, Manifest, Program
 
 Measure = Callable[[Bundle, Sequence[Tokens]], Manifest]
@@ -74,7 +76,7 @@ def compile_bundle(
         programs = _emit(plan, verifier, drafters, staging, progress)
         manifest = _manifest(plan, verifier, drafters, programs, staging)
         manifest = _measured(plan, manifest, staging, measure, progress)
-        staging.add_file("README.md", bundle_readme(manifest))
+        staging.add_file("README.md", bundle_readme(manifest, _chat_example(manifest, staging)))
         with progress.step("hashing", staging.total_bytes) as step:
             manifest = replace(manifest, files=staging.file_entries(step.advance))
         staging.write_manifest(manifest)
@@ -156,6 +158,14 @@ def _manifest(
         toolchain={name: version(name) for name in plan.backend.toolchain} | {"python": platform.python_version()},
         provenance=_provenance(plan),
     )
+
+
+def _chat_example(manifest: Manifest, staging: Staging) -> str | None:
+    """A user's turn in the model's chat format; None if it has none, or one that can't be filled."""
+    try:
+        return conversation(staging.root, manifest.tokenizer, [{"role": "user", "content": "What is a shadow?"}])
+    except TokenizerError:
+        return None
 
 
 def _default_gamma(gammas: tuple[int, ...]) -> int:

@@ -1,5 +1,6 @@
 """The README.md every bundle carries: what it is, what is in it, how to run it, where it came from."""
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -7,9 +8,15 @@ from specc.render.quantities import byte_count
 from specc.render.templates import render
 from specc_runtime.manifest import DrafterInfo, Manifest, ModelInfo, Program
 
+STATE_PARTS = ("kv", "feature_rows")  # of the precision table: memory while running, no weights
 
-def bundle_readme(manifest: Manifest) -> str:
-    """The Markdown text. `manifest.files` may lack the README itself: nothing in the text depends on it."""
+
+def bundle_readme(manifest: Manifest, chat: str | None = None) -> str:
+    """The Markdown text. chat: a user's turn in the model's chat format, if it has one.
+
+    `manifest.files` may lack the README itself: nothing in the text depends on it.
+    """
+    state = {part for part in manifest.precision if part.part.split(".")[-1] in STATE_PARTS}
     return render(
         "bundle_README.md",
         manifest=manifest,
@@ -20,7 +27,10 @@ def bundle_readme(manifest: Manifest) -> str:
         precision=[
             (part.part, part.stored, part.computed, byte_count(part.bytes), part.bytes) for part in manifest.precision
         ],
-        weight_bytes=byte_count(sum(part.bytes for part in manifest.precision)),
+        weight_bytes=byte_count(sum(part.bytes for part in manifest.precision if part not in state)),
+        state_bytes=byte_count(sum(part.bytes for part in state)),
+        prompt=json.dumps(chat or "Once upon a time", ensure_ascii=False),
+        is_chat=chat is not None,
         quality=[(name, f"{value:.3g}") for name, value in manifest.quality.items()],
         toolchain=manifest.toolchain,
         provenance=list(_flat(manifest.provenance)),

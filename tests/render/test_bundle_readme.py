@@ -2,8 +2,21 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from specc.assembly.accounting import FEATURE_ROWS, KV
 from specc.render import bundle_readme
-from specc_runtime.manifest import DrafterInfo, FileEntry, Manifest, ModelInfo, PartPrecision, Program, Topology
+from specc.render.bundle_readme import STATE_PARTS
+from specc_runtime.manifest import (
+    DrafterInfo,
+    FileEntry,
+    Manifest,
+    ModelInfo,
+    PartPrecision,
+    Program,
+    TokenizerInfo,
+    Topology,
+)
 
 GOLDEN = Path(__file__).parent / "golden" / "bundle_README.md"
 
@@ -31,10 +44,13 @@ def manifest() -> Manifest:
             Program("c", "round", "programs/round4.bin", (), (), width=5, drafter="slice", accept="graph", built=True),
         ),
         precision=(
-            PartPrecision("attention", "float16", "float32", 53_084_160),
-            PartPrecision("head", "float32", "float32", 113_246_208),
+            PartPrecision("verifier.attention", "fp16", "fp32", 53_084_160),
+            PartPrecision("verifier.head", "fp32", "fp32", 113_246_208),
+            PartPrecision("verifier.kv", "fp32", "fp32", 94_648_320),
+            PartPrecision("drafter.feature_rows", "fp32", "fp32", 14_155_776),
         ),
         files={},
+        tokenizer=TokenizerInfo("tokenizer.json", 49152),
         precision_name="balanced",
         threads=2,
         quality={"kl": 0.00534, "argmax_agreement": 0.991},
@@ -44,10 +60,32 @@ def manifest() -> Manifest:
 
 
 def test_readme_equals_the_golden_file() -> None:
-    text = bundle_readme(manifest())
+    text = bundle_readme(manifest(), '<user>What is a "shadow"?\n<assistant>')
     if os.environ.get("UPDATE_GOLDEN"):
         GOLDEN.write_text(text, encoding="utf-8")
     assert text == GOLDEN.read_text(encoding="utf-8")
+
+
+def test_caches_are_no_weights() -> None:
+    assert set(STATE_PARTS) == {KV, FEATURE_ROWS}
+    text = bundle_readme(manifest())
+    assert "158.6 MiB of weights in all, and 103.8 MiB of memory for caches" in text
+
+
+def test_example_takes_what_the_bundle_takes() -> None:
+    assert 'prompt = "Once upon a time"' in bundle_readme(manifest())
+    assert "chat" not in bundle_readme(manifest())
+    without = bundle_readme(replace(manifest(), tokenizer=None))
+    assert "engine.generate([1, 2, 3]" in without
+    assert "prompt =" not in without
+    assert "[text]" not in without
+
+
+@pytest.mark.parametrize("tokenizer", [TokenizerInfo("tokenizer.json", 49152), None])
+def test_example_is_python(tokenizer: TokenizerInfo | None) -> None:
+    text = bundle_readme(replace(manifest(), tokenizer=tokenizer), 'a "user"\n\u2028')
+    code = text.split("```python\n")[1].split("```")[0]
+    compile(code, "example", "exec")
 
 
 def test_what_a_bundle_lacks_leaves_no_trace() -> None:
