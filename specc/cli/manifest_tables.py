@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from specc.cli.output import print_line, print_table
 from specc.render import byte_count
+from specc.speculation.measuring import LEAST_GAIN
 from specc_runtime.manifest import Manifest, Program, Speculation, StateSpec, TensorSpec
 from specc_runtime.speculation import expected_tokens, predicted_speedups, round_costs
 
@@ -30,7 +31,8 @@ def print_speculation(manifest: Manifest) -> None:
     for key, drafter in manifest.drafters.items():
         if drafter.measured is not None:
             headers = ("drafted", "round", "break-even", "tokens a round", "predicted speed-up")
-            title = f"speculation with drafter {key}, {drafter.measured.tokens} tokens decoded greedily"
+            name = key if drafter.source in ("", key) else f"{key} ({drafter.source})"
+            title = f"speculation, drafter {name}: {drafter.measured.tokens} tokens decoded greedily"
             print_table(headers, _speculation_rows(drafter.measured), title=title, right=headers)
     print_line(speculation_verdict(manifest))
 
@@ -46,7 +48,11 @@ def speculation_verdict(manifest: Manifest) -> str:
     found = f"{speedups[best]:.2f}x predicted: {tokens:.2f} tokens in a round that drafts, break-even {cost:.2f}"
     if manifest.gamma:
         return f"drafting pays: gamma {manifest.gamma} is the default ({found})"
-    return f"drafting does not pay here, so plain decoding is the default: the best is gamma {best} ({found})"
+    verdict = f"drafting does not pay here, so plain decoding is the default: the best is gamma {best} ({found})"
+    better = max(range(len(speedups)), key=speedups.__getitem__)
+    if speedups[better] < LEAST_GAIN:
+        return verdict
+    return f"{verdict}; gamma {better} would pay ({speedups[better]:.2f}x): compile with --gamma {better}"
 
 
 def print_signatures(manifest: Manifest) -> None:

@@ -28,6 +28,21 @@ def test_no_gain_is_told_plainly() -> None:
     )
 
 
+def test_a_length_that_would_pay_is_named() -> None:
+    """The bundle drafts 2 or 4; drafting 1 is what this drafter is good for."""
+    short = replace(MEASURED, acceptance=(0.3, 0.0, 0.0, 0.0))
+    assert speculation_verdict(manifest(0, short)).endswith(
+        "the best is gamma 2 (0.93x predicted: 1.30 tokens in a round that drafts, break-even 1.40); "
+        "gamma 1 would pay (1.08x): compile with --gamma 1"
+    )
+
+
+def test_a_drafter_is_called_by_what_it_was_made_from(capsys: pytest.CaptureFixture[str]) -> None:
+    sliced = DrafterInfo("model", source="slice:4", measured=MEASURED)
+    print_speculation(replace(manifest(2), drafters={"drafter": sliced}))
+    assert "speculation, drafter drafter (slice:4): 64 tokens" in capsys.readouterr().out
+
+
 def test_what_was_not_measured_is_not_claimed() -> None:
     assert "not measured" in speculation_verdict(manifest(4, None))
 
@@ -35,7 +50,7 @@ def test_what_was_not_measured_is_not_claimed() -> None:
 def test_table_has_a_line_a_length(capsys: pytest.CaptureFixture[str]) -> None:
     print_speculation(manifest(2))
     out = capsys.readouterr().out
-    assert "speculation with drafter ngram, 64 tokens decoded greedily" in out
+    assert "speculation, drafter ngram: 64 tokens decoded greedily" in out
     assert [line.split() for line in out.splitlines() if " ms " in line][3] == [
         "3",
         "16.00",
