@@ -20,7 +20,14 @@ def gguf_path(tmp_path):
 
 
 def test_public_names():
-    assert specc.checkpoint.__all__ == ["Checkpoint", "TokenizerFiles", "WeightTensor", "Weights", "open_checkpoint"]
+    assert specc.checkpoint.__all__ == [
+        "Checkpoint",
+        "TokenizerFiles",
+        "WeightTensor",
+        "Weights",
+        "find_speculator",
+        "open_checkpoint",
+    ]
 
 
 def test_home_folder_is_expanded(directory, monkeypatch):
