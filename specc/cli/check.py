@@ -20,7 +20,7 @@ def check_command(bundle: Path, as_json: bool) -> int:
     """Prove BUNDLE on this machine.
 
     Hashes, logits against the core graph, row independence, speculative against plain decoding, and the sampled law.
-    Ends with 1 if anything fails.
+    Takes a minute or two for a small model. Ends with 1 if anything fails.
     """
     from specc.check import check_bundle
 

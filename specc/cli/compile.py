@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from specc.cli.flags import debug_option, json_option
+from specc.cli.flags import debug_option, examples, json_option
 from specc.cli.output import print_json, print_line, warn
 from specc.cli.progress_bars import shown_progress
 from specc.errors import OptionError
@@ -24,10 +24,21 @@ from specc.reports import CompileReport
 _PATH = click.Path(path_type=Path)
 
 
-@click.command("compile", short_help="Compile a verifier and a drafter into a bundle.")
+@click.command(
+    "compile",
+    short_help="Compile a verifier and a drafter into a bundle.",
+    epilog=examples(
+        "specc compile HuggingFaceTB/SmolLM2-135M-Instruct --draft ngram -o out/smollm2",
+        "specc compile model.gguf --draft out/drafter --gamma 2,4 --precision int8 -o out/m",
+    ),
+)
 @click.argument("model")
 @click.option(
-    "--draft", required=True, metavar="D", help="Drafter: slice:N (the verifier's layers), ngram, or a model."
+    "--draft",
+    required=True,
+    metavar="D",
+    help="Drafter: ngram (lookup in the text so far), slice:N (layers of the verifier), or a model, e.g. one that "
+    "`specc draft distill` made.",
 )
 @click.option("-o", "--output", required=True, type=_PATH, help="Folder the bundle is written to.")
 @click.option("--target", default="cpu", show_default=True, help="A name from `specc targets`, or a .toml file.")
@@ -51,10 +62,16 @@ _PATH = click.Path(path_type=Path)
     "--draft-vocab", metavar="N|FILE", help="Trim the drafter's head to the N likeliest tokens, or to a file's."
 )
 @click.option(
-    "--calibration", type=_PATH, metavar="FILE", help="Text for distances and token counts.  [default: shipped]"
+    "--calibration",
+    type=_PATH,
+    metavar="FILE",
+    help="Text to measure on, and to count tokens in for --draft-vocab.  [default: shipped]",
 )
 @click.option(
-    "--ignore-config", multiple=True, metavar="FIELD", help="Build although this config.json field is not known."
+    "--ignore-config",
+    multiple=True,
+    metavar="FIELD",
+    help="Build although this config.json field is not known; may be given again.",
 )
 @click.option("--threads", type=int, help="Engine threads.  [default: measured]")
 @click.option("--no-measure", is_flag=True, help="Don't time speculation; the default gamma is then the nearest to 4.")
@@ -67,6 +84,9 @@ def compile_command(as_json: bool, **asked: Any) -> None:
 
     MODEL is a Hugging Face folder or model id, a .gguf file, or pkg://PACKAGE for a .gguf that an installed Python
     package carries. An existing output is kept until the new one is complete.
+
+    Precisions: reference stores fp32, balanced 16 bits where checkpoint and target have them and an 8-bit drafter, int8
+    8 bits in every linear; a PART=DTYPE after a preset changes one part.
     """
     options = _options(asked)
     from specc.pipeline import compile_bundle

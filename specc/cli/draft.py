@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from specc.cli.flags import debug_option, json_option
+from specc.cli.flags import debug_option, examples, json_option
 from specc.cli.output import print_json, print_line, print_table
 from specc.cli.progress_bars import shown_progress
 from specc.distill.options import ARCHITECTURES, DEFAULT_HEAD, DEFAULT_MINUTES, DEVICES, DistillOptions
@@ -23,7 +23,14 @@ def draft_command() -> None:
     """Make drafters for a verifier."""
 
 
-@draft_command.command("distill", short_help="Train a drafter from a verifier alone.")
+@draft_command.command(
+    "distill",
+    short_help="Train a drafter from a verifier alone.",
+    epilog=examples(
+        "specc draft distill model.gguf -o out/drafter --minutes 60",
+        "specc compile model.gguf --draft out/drafter --gamma 2,4 -o out/model",
+    ),
+)
 @click.argument("verifier")
 @click.option("-o", "--output", required=True, type=_PATH, help="Folder the drafter is written to.")
 @click.option(
@@ -38,8 +45,10 @@ def draft_command() -> None:
 )
 @click.option("--head", type=int, default=DEFAULT_HEAD, show_default=True, help="Tokens the drafter can propose.")
 @click.option("--text", type=_PATH, multiple=True, metavar="FILE", help="Text to train on as well; may be repeated.")
-@click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--device", default=DEVICES[0], show_default=True, metavar="|".join(DEVICES))
+@click.option("--seed", type=int, default=0, show_default=True, help="Draws the text and the training order.")
+@click.option(
+    "--device", default=DEVICES[0], show_default=True, metavar="|".join(DEVICES), help="Where torch computes."
+)
 @click.option("--threads", type=int, help="Threads of torch.  [default: torch's]")
 @json_option
 @debug_option
@@ -47,11 +56,13 @@ def distill_command(as_json: bool, **asked: Any) -> None:
     """Train a drafter that shares VERIFIER's vocabulary, embedding and head.
 
     The verifier makes its own training text. Text and state are kept in OUTPUT.work: the same command goes on after a
-    kill, and with more --minutes trains longer. Needs torch: pip install 'specc[distill]'.
+    kill, and with more --minutes trains longer. Needs torch: pip install '.[distill]' in specc's sources.
     """
     options = DistillOptions(**asked)
     if find_spec("torch") is None:
-        raise OptionError("draft distill trains with torch, which is not installed; pip install 'specc[distill]'")
+        raise OptionError(
+            "draft distill trains with torch, which is not installed; pip install '.[distill]' in specc's sources"
+        )
     from specc.distill.distilling import distill
 
     with shown_progress() as progress:

@@ -10,6 +10,11 @@ from specc.cli.failures import Settings
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
+def examples(*lines: str) -> str:
+    """Command lines for the end of a command's help, kept as they are."""
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+
+
 def debug_option(command: Decorated) -> Decorated:
     """`--debug`, before or after the command's name."""
     return click.option(

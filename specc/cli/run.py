@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from specc.cli.flags import debug_option, gamma_option, json_option
+from specc.cli.flags import debug_option, examples, gamma_option, json_option
 from specc.cli.output import print_json, print_table, warn
 from specc.cli.sampling_flags import sampling_options, sampling_params
 
@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 _PATH = click.Path(path_type=Path)
 
 
-@click.command("run", short_help="Generate text from a bundle.")
+@click.command(
+    "run",
+    short_help="Generate text from a bundle.",
+    epilog=examples(
+        'specc run out/smollm2 --chat --prompt "What is a shadow?" --compare',
+        "specc run out/smollm2 --prompt-file start.txt --temperature 0.8 --top-p 0.95",
+        'echo "1, 2, 3," | specc run out/smollm2 --gamma auto --stop 10 --json',
+    ),
+)
 @click.argument("bundle", type=_PATH)
 @click.option("--prompt", metavar="TEXT", help="The prompt.  [default: stdin]")
 @click.option("--prompt-file", type=_PATH, metavar="FILE", help="Read the prompt from FILE.")
@@ -37,14 +45,7 @@ _PATH = click.Path(path_type=Path)
 @json_option
 @debug_option
 def run_command(bundle: Path, as_json: bool, **asked: Any) -> None:
-    r"""Generate text from BUNDLE. The text goes to stdout as it comes; figures follow on stderr.
-
-    \b
-    Examples:
-      specc run out/smollm2 --chat --prompt "What is a shadow?" --compare
-      specc run out/smollm2 --prompt-file start.txt --temperature 0.8 --top-p 0.95 --seed 1
-      echo "1, 2, 3," | specc run out/smollm2 --gamma auto --stop 10 --json
-    """
+    """Generate text from BUNDLE. The text goes to stdout as it comes; figures follow on stderr."""
     from specc.cli.prompts import prompt_text
     from specc.cli.run_remarks import remarks
     from specc.render.chat import conversation

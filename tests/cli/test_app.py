@@ -1,13 +1,16 @@
 import os
 import resource
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
 
+import click
 import pytest
 
 import specc as package
+from specc.cli.app import group
 
 COMMANDS = ("compile", "run", "inspect", "check", "targets")
 HEAVY = ("numpy", "onnx", "onnx_ir", "onnxruntime", "rich", "jinja2", "tokenizers", "gguf", "huggingface_hub")
@@ -28,6 +31,21 @@ def test_help_lists_commands_in_the_order_of_use() -> None:
     text = process("--help").stdout
     places = [text.index(f"\n  {command} ") for command in ("compile", "run", "inspect", "check", "targets")]
     assert places == sorted(places)
+
+
+@pytest.mark.parametrize("command", ["compile", "run", "draft distill"])
+def test_help_ends_with_examples_that_parse(specc: Callable[..., Any], command: str) -> None:
+    lines = specc(*command.split(), "--help").out.split("Examples:\n")[1].splitlines()
+    assert lines
+    for line in lines:
+        name, *arguments = shlex.split(line.strip().split("| ")[-1])
+        assert name == "specc"
+        assert len(line) <= 86
+        context: click.Context = group.make_context("specc", arguments)
+        while isinstance(context.command, click.Group):
+            found, chosen, rest = context.command.resolve_command(context, [*context._protected_args, *context.args])
+            assert chosen is not None
+            context = chosen.make_context(found, rest, parent=context)
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -26,4 +26,4 @@ def test_distill_without_torch_says_how_to_get_it(
     monkeypatch.setattr("specc.cli.draft.find_spec", lambda name: None)
     outcome = specc("draft", "distill", "verifier", "-o", tmp_path / "drafter")
     assert outcome.code == 2
-    assert "pip install 'specc[distill]'" in outcome.err
+    assert "pip install '.[distill]'" in outcome.err
