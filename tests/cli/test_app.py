@@ -39,13 +39,11 @@ def test_help_ends_with_examples_that_parse(specc: Callable[..., Any], command: 
     assert lines
     for line in lines:
         name, *arguments = shlex.split(line.strip().split("| ")[-1])
-        assert name == "specc"
+        shown: click.Command = group
+        while isinstance(shown, click.Group):
+            shown = shown.commands[arguments.pop(0)]
+        assert shown.make_context(name, arguments).params
         assert len(line) <= 86
-        context: click.Context = group.make_context("specc", arguments)
-        while isinstance(context.command, click.Group):
-            found, chosen, rest = context.command.resolve_command(context, [*context._protected_args, *context.args])
-            assert chosen is not None
-            context = chosen.make_context(found, rest, parent=context)
 
 
 def test_help_imports_nothing_heavy() -> None:
