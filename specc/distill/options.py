@@ -20,7 +20,7 @@ class Recipe:
     conversations, tokens: made at once, and each one's length. text_share: of the minutes, for making text.
     batch: conversations an optimiser step sees. steps: rollout depth (EAGLE-3's training-time test, Li et al. 2025).
     single_share: of the training time, with rollout depth 1. decay: weight of each rollout step by the one before.
-    question_share: of the positions the user speaks at, how many are learnt from. average: decay of the weights' mean.
+    average: decay of the weights' running average.
     evaluations: on the way, on `evaluated` conversations. held_out: one conversation in so many is never trained on.
     training_steps: ends the training by count instead of time.
     """
@@ -32,7 +32,6 @@ class Recipe:
     steps: int = 3
     single_share: float = 0.5
     decay: float = 0.8
-    question_share: float = 0.3
     learning_rate: float = 1e-3
     warmup_share: float = 0.03
     weight_decay: float = 0.01

@@ -100,12 +100,10 @@ class Training:
     def _loss(self, batch: Batch, depth: int) -> Tensor:
         """Mean over positions, then over rollout steps with decaying weight; in nats.
 
-        Positions the user speaks at are context first: a random share of them is learnt from, in the first step.
+        All positions are learnt from in the first step, those the assistant speaks at in the deeper ones too.
         """
         recipe, drafter = self._options.recipe, self._drafter
-        generator = torch.Generator().manual_seed(self._step)
-        chosen = torch.rand(batch.answers.shape, generator=generator) < recipe.question_share
-        learnt = batch.answers | chosen.to(self._device)
+        learnt = torch.ones_like(batch.answers)
         law = KeptLaw.of(self._meter.log_law(batch).flatten(0, 1))
         total, scale = torch.zeros((), device=self._device), 0.0
         for step, state in enumerate(drafter.rollout(batch.tokens, batch.features, depth)):
