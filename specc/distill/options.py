@@ -17,7 +17,7 @@ DEFAULT_HEAD = 8192
 class Recipe:
     """Sizes of the training, fixed unless a test shrinks them.
 
-    conversations, tokens: made at once, and each one's length. text_share: of the minutes, for making text.
+    conversations, tokens: made at once at most, and each one's length. text_share: of the minutes, for making text.
     batch: conversations an optimiser step sees. steps: rollout depth (EAGLE-3's training-time test, Li et al. 2025).
     single_share: of the training time, with rollout depth 1. decay: weight of each rollout step by the one before.
     average: decay of the weights' running average.
@@ -25,9 +25,9 @@ class Recipe:
     training_steps: ends the training by count instead of time.
     """
 
-    conversations: int = 64
-    tokens: int = 320
-    text_share: float = 0.6
+    conversations: int = 192
+    tokens: int = 512
+    text_share: float = 0.5
     batch: int = 4
     steps: int = 3
     single_share: float = 0.5

@@ -23,6 +23,9 @@ FROM_FILE = -1.0
 
 _SHARDS = "text/*.safetensors"
 
+_CACHE_BYTES = 2_500_000_000
+"""Caches of conversations made at once. A large batch makes text several times faster; a large model's must fit."""
+
 
 class TextPhase:
     """Makes shards until its share of the time is spent; goes on after the last whole one when run again."""
@@ -38,6 +41,7 @@ class TextPhase:
         self._options, self._verifier, self._pieces, self._folder = options, verifier, pieces, folder
         self._feature_layers = feature_layers
         self._length = min(options.recipe.tokens, verifier.spec.context)
+        self._at_once = max(1, min(options.recipe.conversations, _CACHE_BYTES // verifier.cache_bytes(self._length)))
 
     def run(self, tokenizer: Tokenizer, elapsed: Callable[[float], None]) -> None:
         """Read the text files, then converse. elapsed: told of the phase's seconds so far."""
@@ -52,7 +56,7 @@ class TextPhase:
                 self._verifier,
                 self._pieces,
                 self._feature_layers,
-                recipe.conversations,
+                self._at_once,
                 self._length,
                 zlib.crc32(f"{self._options.seed}/{number}".encode()),
                 time.monotonic() + left,

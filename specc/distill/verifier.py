@@ -66,6 +66,11 @@ class Verifier:
         )
         return Cache(keys, values)
 
+    def cache_bytes(self, rows: int) -> int:
+        """Bytes of one sequence's cache of `rows` positions."""
+        a = self.spec.attention
+        return 2 * len(self.layers) * a.kv_heads * rows * a.head_dim * self.dtype.itemsize
+
     @torch.inference_mode()
     def forward(self, tokens: Tensor, cache: Cache, feature_layers: Sequence[int] = ()) -> States:
         """Feed tokens i64[B, S] after what `cache` holds, and extend it.
