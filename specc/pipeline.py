@@ -18,7 +18,7 @@ from specc.assembly.drafters import HEAD_IDS_FILE, plan_drafters
 from specc.assembly.quality import TOKENS, distance_from_checkpoint
 from specc.assembly.sources import ModelSource, open_model
 from specc.assembly.tokenizer import stage_tokenizer
-from specc.backends import load_backend
+from specc.backends import choose_backend
 from specc.backends.record import Backend, CoreModel, EmitRequest
 from specc.bundle.layout import CORE_CONFIG, CORE_GRAPH
 from specc.bundle.leftovers import clear_leftovers
@@ -85,7 +85,7 @@ def compile_bundle(
 
 def _plan(options: CompileOptions, progress: Progress) -> _Plan:
     target = load_target(options.target)
-    backend = load_backend(target.default_backend, target.name)
+    backend = choose_backend(target, options.backend)
     _check_options(options)
     with progress.step("opening checkpoints"):
         verifier = open_model(options.model, options.ignore_config)

@@ -1,27 +1,56 @@
 """Backends: what turns core graphs into programs for one engine. An explicit table, each imported when asked for."""
 
 import importlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from specc.errors import TargetError
+from specc.errors import OptionError, TargetError, unknown
 
 if TYPE_CHECKING:
     from specc.backends.record import Backend
+    from specc.targets import Target
 
-_MODULES = {"ort": "specc.backends.ort"}
+
+class _Entry(NamedTuple):
+    """module: has the record as `BACKEND`. machines: kinds of targets it makes programs for."""
+
+    module: str
+    machines: frozenset[str]
+
+
+_BACKENDS = {"ort": _Entry("specc.backends.ort", frozenset({"cpu"}))}
 
 
 def known_backends() -> tuple[str, ...]:
     """Names of the backends there are."""
-    return tuple(sorted(_MODULES))
+    return tuple(sorted(_BACKENDS))
 
 
-def load_backend(name: str, target: str) -> "Backend":
-    """The backend `name`, for a compile to `target`. Raises TargetError when specc has none of that name yet."""
-    if name not in _MODULES:
-        raise TargetError(
-            f"target {target!r} needs backend {name!r}, which this version of specc does not have; "
-            f"known: {', '.join(known_backends())}; `specc targets` says which targets can be compiled for"
-        )
-    backend: Backend = importlib.import_module(_MODULES[name]).BACKEND
+def load_backend(name: str) -> "Backend":
+    """The backend `name`. Raises TargetError when specc has none of that name."""
+    if name not in _BACKENDS:
+        raise TargetError(unknown("backend", name, known_backends()))
+    backend: Backend = importlib.import_module(_BACKENDS[name].module).BACKEND
     return backend
+
+
+def usable_backends(target: "Target") -> tuple[str, ...]:
+    """The target's backends that this version can compile with, its default first."""
+    names = sorted(target.backends, key=lambda name: name != target.default_backend)
+    return tuple(name for name in names if name in _BACKENDS and target.kind in _BACKENDS[name].machines)
+
+
+def choose_backend(target: "Target", asked: str | None) -> "Backend":
+    """The backend a compile to `target` takes: the one asked for, else the target's default.
+
+    Raises OptionError for one the target does not list, TargetError for one that this version can't compile with.
+    """
+    if asked is not None and asked not in target.backends:
+        raise OptionError(unknown(f"backend for target {target.name}", asked, target.backends))
+    name, usable = asked or target.default_backend, usable_backends(target)
+    if name in usable:
+        return load_backend(name)
+    others = " or ".join(f"--backend {other}" for other in usable)
+    way_out = f"try {others}" if others else "`specc targets` says which targets can be compiled for"
+    raise TargetError(
+        f"target {target.name!r} needs backend {name!r}, which this version of specc does not have; {way_out}"
+    )

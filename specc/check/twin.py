@@ -66,7 +66,7 @@ def check_twin(bundle: Bundle, progress: Progress) -> Iterator[CheckRow]:
 
 
 def _twin_error(bundle: Bundle, spec: DecoderSpec) -> float:
-    backend = load_backend(bundle.manifest.backend, bundle.manifest.target)
+    backend = load_backend(bundle.manifest.backend)
     rows = TOKENS + backend.slack + 1
     graph = build_decoder(spec, _random_weights(spec), "tiny twin", VERIFIER, DecoderShape(rows))
     core = CoreModel(role=VERIFIER, graph=graph, head_rows=VOCABULARY, cache_rows=rows)

@@ -42,6 +42,7 @@ _PATH = click.Path(path_type=Path)
 )
 @click.option("-o", "--output", required=True, type=_PATH, help="Folder the bundle is written to.")
 @click.option("--target", default="cpu", show_default=True, help="A name from `specc targets`, or a .toml file.")
+@click.option("--backend", metavar="B", help="One of the target's backends.  [default: the target's first]")
 @click.option(
     "--gamma",
     default="4",
@@ -109,6 +110,7 @@ def _options(asked: dict[str, Any]) -> CompileOptions:
         output=asked["output"],
         draft=parse_draft(asked["draft"]),
         target=asked["target"],
+        backend=asked["backend"],
         gammas=parse_gammas(asked["gamma"]),
         context=asked["context"],
         precision=parse_precision(asked["precision"]),

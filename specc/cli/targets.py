@@ -2,7 +2,7 @@
 
 import click
 
-from specc.backends import known_backends
+from specc.backends import usable_backends
 from specc.cli.flags import debug_option, json_option
 from specc.cli.output import print_json, print_table
 from specc.targets import Target, known_targets, load_target
@@ -29,8 +29,8 @@ def targets_command(as_json: bool) -> None:
 
 
 def _ready(target: Target) -> bool:
-    """Whether the backend that a compile to `target` would take is there."""
-    return target.default_backend in known_backends()
+    """Whether a compile to `target` works without choosing a backend."""
+    return target.default_backend in usable_backends(target)
 
 
 def _record(target: Target) -> dict[str, object]:

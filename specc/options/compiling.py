@@ -96,6 +96,7 @@ class CompileOptions:
     """Everything one compile is asked for. Raises OptionError when values are out of range or contradict each other.
 
     model: any name of a checkpoint. target: a known target or the path of a .toml file.
+    backend: one that the target lists; None: the target's default.
     context: positions the caches hold; None: DEFAULT_CONTEXT, or the model's own limit where that is smaller.
     threads: engine threads; None: measured. fuse: add `round` programs. force: replace an existing output.
     calibration: a text distances and token counts are measured on; None: the shipped one.
@@ -107,6 +108,7 @@ class CompileOptions:
     output: Path
     draft: DraftSpec
     target: str = "cpu"
+    backend: str | None = None
     gammas: tuple[int, ...] = (4,)
     context: int | None = None
     precision: PrecisionPolicy = field(default_factory=PrecisionPolicy)
