@@ -16,7 +16,7 @@ WORKERS ?= 2
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help demo test test-slow bench-peers lint format clean
+.PHONY: help demo test test-slow bench-peers lint format docs clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -42,6 +42,10 @@ lint: $(VENV)/.test  ## ruff, mypy --strict, import-linter
 format: $(VENV)/.test  ## rewrite the sources in ruff's layout
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+docs: $(VENV)/.core  ## rewrite docs/backends.md from the backends' records and targets/*.toml
+	$(BIN)/specc backends --markdown > docs/.backends.md
+	mv docs/.backends.md docs/backends.md
 
 clean:  ## remove .venv, caches and compiled bundles
 	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

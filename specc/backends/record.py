@@ -1,7 +1,8 @@
 """What a backend is to the pipeline."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from specc.bundle.staging import Staging
 from specc.targets import Target
 from specc_runtime.bundle import Bundle
-from specc_runtime.manifest import FEATURES, Program, StateSpec, TensorSpec
+from specc_runtime.manifest import FEATURES, Program, ProgramKind, StateSpec, TensorSpec
 
 _PAST = "past."
 
@@ -69,6 +70,35 @@ class EmitRequest:
 
 
 @dataclass(frozen=True)
+class Evidence:
+    """One thing that was really done with a backend's programs.
+
+    did: "built" by the vendor's compiler, or "run" on its engine. what: the models and programs. where: the machine.
+    command: what does it again. result: what came out, where it is more than success.
+    """
+
+    did: Literal["built", "run"]
+    what: str
+    where: str
+    command: str
+    result: str = ""
+
+
+@dataclass(frozen=True)
+class Container:
+    """What a host needs to run a backend's programs, as a container image says it.
+
+    image: base image with Python 3.11 or newer and the vendor's libraries. packages: of the engine, from PyPI; the
+    version is the manifest's, where its toolchain names the package. devices: options of `docker run` that pass the
+    accelerator through.
+    """
+
+    image: str
+    packages: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Backend:
     """A way to make and describe programs.
 
@@ -76,6 +106,12 @@ class Backend:
     state_dtypes: dtypes its caches may have. slack: cache rows it writes beyond a chain of the longest gamma.
     emit: lowers, stages and describes the programs of a request. toolchain: packages whose versions the manifest names.
     measure_threads: the fastest number of engine threads for a written bundle, None where threads mean nothing.
+
+    What follows is for docs/backends.md (`make docs`) and `specc emit`; nothing is compiled by it.
+    summary: the backend in a line. programs: the kinds it emits, each with the request options it serves.
+    weight_dtypes: dtypes it takes linears in. evidence: what was built and run, and where.
+    container: where its programs run; None: nobody has said yet. build_script: file of its bundles that builds their
+    portable programs on the device; None: they need no building.
     """
 
     name: str
@@ -84,6 +120,12 @@ class Backend:
     emit: Callable[[EmitRequest, Staging], tuple[Program, ...]]
     measure_threads: Callable[[Bundle], int] | None
     toolchain: tuple[str, ...]
+    summary: str = ""
+    programs: Mapping[ProgramKind, Collection[str]] = field(default_factory=dict)
+    weight_dtypes: frozenset[str] = frozenset()
+    evidence: tuple[Evidence, ...] = ()
+    container: Container | None = None
+    build_script: str | None = None
 
 
 def tensor_spec(value: ir.Value) -> TensorSpec:

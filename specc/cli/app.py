@@ -10,6 +10,7 @@ from typing import NoReturn
 import click
 
 from specc import __version__
+from specc.cli.backends import backends_command
 from specc.cli.bench import bench_command
 from specc.cli.check import check_command
 from specc.cli.compile import compile_command
@@ -44,6 +45,7 @@ for _command in (
     inspect_command,
     check_command,
     targets_command,
+    backends_command,
     draft_command,
 ):
     group.add_command(_command)

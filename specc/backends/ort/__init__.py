@@ -1,8 +1,9 @@
 """ONNX Runtime: one graph a model with open widths, chained by the host; `--fuse` adds whole rounds."""
 
-from specc.backends.ort.emit import emit
+from specc.backends.ort.emit import HOST_OPTIONS, ROUND_OPTIONS, emit
+from specc.backends.ort.evidence import EVIDENCE
 from specc.backends.ort.threads import measure_threads
-from specc.backends.record import Backend
+from specc.backends.record import Backend, Container
 
 BACKEND = Backend(
     name="ort",
@@ -11,4 +12,9 @@ BACKEND = Backend(
     emit=emit,
     measure_threads=measure_threads,
     toolchain=("onnxruntime", "onnx", "onnx_ir"),
+    summary=__doc__,
+    programs={**dict.fromkeys(("prefill", "verify", "catchup", "draft"), HOST_OPTIONS), "round": ROUND_OPTIONS},
+    weight_dtypes=frozenset({"fp32", "fp16", "bf16", "int8"}),
+    evidence=EVIDENCE,
+    container=Container("python:3.12-slim", ("onnxruntime",)),
 )

@@ -12,6 +12,7 @@ from specc_runtime.manifest import Program, ProgramKind, StateSpec
 from specc_runtime.params import OPTIONS
 
 REQUIRES = ("ort>=1.32",)
+HOST_OPTIONS = tuple(sorted(OPTIONS))
 ROUND_OPTIONS = ("greedy", "min_p", "temperature", "top_k", "top_p")
 
 
@@ -48,7 +49,7 @@ def _open_programs(
             max_width=width,
             drafter=drafter,
             accept="host",
-            options=tuple(sorted(OPTIONS)),
+            options=HOST_OPTIONS,
             requires=REQUIRES,
         )
         for kind in kinds
