@@ -69,9 +69,7 @@ def compile_bundle(
     check_output(output, replace=options.force)
     plan = _plan(options, progress)
     with progress.step("building graphs"):
-        rows = plan.context + plan.slack
-        verifier = verifier_core(plan.verifier, plan.precision, rows, plan.drafters)
-        drafters = {d.key: drafter_core(d, plan.precision, d.context + plan.slack, rows) for d in plan.drafters}
+        verifier, drafters = _cores(plan, plan.context + plan.slack)
     with staged(output, replace=options.force) as staging:
         programs = _emit(plan, verifier, drafters, staging, progress)
         manifest = _manifest(plan, verifier, drafters, programs, staging)
@@ -106,6 +104,15 @@ def _check_options(options: CompileOptions) -> None:
         raise OptionError("fuse: an n-gram drafter has no graph to fuse; leave --fuse out or draft with a model")
     if options.calibration is not None:
         read_calibration(options.calibration)
+
+
+def _cores(plan: _Plan, rows: int) -> tuple[CoreModel, dict[str, CoreModel]]:
+    """The core graphs; rows: of the verifier's caches."""
+    scales = plan.backend.row_scales
+    verifier = verifier_core(plan.verifier, plan.precision, rows, plan.drafters, row_scales=scales)
+    return verifier, {
+        d.key: drafter_core(d, plan.precision, d.context + plan.slack, rows, row_scales=scales) for d in plan.drafters
+    }
 
 
 def _emit(
@@ -203,6 +210,8 @@ def _measured(plan: _Plan, manifest: Manifest, staging: Staging, measure: Measur
     if manifest.threads is None and plan.backend.measure_threads is not None:
         with progress.step("measuring threads"):
             manifest = replace(manifest, threads=plan.backend.measure_threads(written))
+    if not plan.backend.runs_here:
+        return manifest
     if plan.precision.verifier_is_quantised and plan.verifier.checkpoint.tokenizer is not None:
         with progress.step("measuring the distance from the checkpoint", TOKENS) as step:
             quality = distance_from_checkpoint(written, plan.verifier, plan.options.calibration, step)

@@ -54,11 +54,17 @@ class DrafterPlan:
 
 
 def verifier_core(
-    source: ModelSource, precision: Precision, cache_rows: int, drafters: Iterable[DrafterPlan] = ()
+    source: ModelSource,
+    precision: Precision,
+    cache_rows: int,
+    drafters: Iterable[DrafterPlan] = (),
+    *,
+    row_scales: bool = False,
 ) -> CoreModel:
     """The verifier: pads cut off its head, every part stored as the policy says.
 
     drafters: whose features it keeps; what fuses them is stored as the drafter's linears are.
+    row_scales: of 8-bit weights, see `quantize_linears`.
     """
     taps = [tap for d in drafters if d.trained is not None and (tap := d.trained.tap(d.key)) is not None]
     graph = build_decoder(
@@ -71,19 +77,25 @@ def verifier_core(
         taps=taps,
     )
     dtypes: dict[str, Dtype] = {part: precision.dtype_of(part) for part in (*LINEAR_PARTS, EMBEDDING)}
-    return _core(VERIFIER, graph, source.vocabulary.count, dtypes | {FUSING: precision.draft}, cache_rows)
+    return _core(VERIFIER, graph, source.vocabulary.count, dtypes | {FUSING: precision.draft}, cache_rows, row_scales)
 
 
 def drafter_core(
-    plan: DrafterPlan, precision: Precision, cache_rows: int, verifier_rows: int | None = None
+    plan: DrafterPlan,
+    precision: Precision,
+    cache_rows: int,
+    verifier_rows: int | None = None,
+    *,
+    row_scales: bool = False,
 ) -> CoreModel:
     """A drafter: its linears as the draft part says, its embedding and caches as the verifier's.
 
     verifier_rows: rows of the verifier's caches, for features; None: as many as cache_rows.
+    row_scales: of 8-bit weights, see `quantize_linears`.
     """
     graph = _drafter_graph(plan, DecoderShape(cache_rows, state=_STATE[precision.kv]), verifier_rows or cache_rows)
     dtypes: dict[str, Dtype] = dict.fromkeys(LINEAR_PARTS, precision.draft)
-    return _core(plan.key, graph, plan.head_ids, dtypes | {EMBEDDING: precision.embedding}, cache_rows)
+    return _core(plan.key, graph, plan.head_ids, dtypes | {EMBEDDING: precision.embedding}, cache_rows, row_scales)
 
 
 def _drafter_graph(plan: DrafterPlan, shape: DecoderShape, verifier_rows: int) -> ir.Model:
@@ -100,7 +112,12 @@ def _drafter_graph(plan: DrafterPlan, shape: DecoderShape, verifier_rows: int) -
 
 
 def _core(
-    role: str, graph: ir.Model, head: NDArray[np.int32] | int, dtypes: Mapping[str, Dtype], cache_rows: int
+    role: str,
+    graph: ir.Model,
+    head: NDArray[np.int32] | int,
+    dtypes: Mapping[str, Dtype],
+    cache_rows: int,
+    row_scales: bool,
 ) -> CoreModel:
     stored: dict[str, str] = {part: dtype for part, dtype in dtypes.items() if dtype != "int8"}
     quantised = [part for part, dtype in dtypes.items() if dtype == "int8"]
@@ -111,7 +128,7 @@ def _core(
         [
             partial(trim_head, ids=rows if trimmed_already else head),
             partial(store_weights, dtype_of=stored),
-            partial(quantize_linears, parts=quantised),
+            partial(quantize_linears, parts=quantised, row_scales=row_scales),
         ],
     )
     return CoreModel(role=role, graph=graph, head_rows=rows, cache_rows=cache_rows)

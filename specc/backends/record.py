@@ -106,6 +106,8 @@ class Backend:
     state_dtypes: dtypes its caches may have. slack: cache rows it writes beyond a chain of the longest gamma.
     emit: lowers, stages and describes the programs of a request. toolchain: packages whose versions the manifest names.
     measure_threads: the fastest number of engine threads for a written bundle, None where threads mean nothing.
+    row_scales: its 8-bit weights have one scale a row, not one a block. runs_here: whether the machine that compiles
+    runs what it compiled, so that speculation is measured there.
 
     What follows is for docs/backends.md (`make docs`) and `specc emit`; nothing is compiled by it.
     summary: the backend in a line. programs: the kinds it emits, each with the request options it serves.
@@ -120,6 +122,8 @@ class Backend:
     emit: Callable[[EmitRequest, Staging], tuple[Program, ...]]
     measure_threads: Callable[[Bundle], int] | None
     toolchain: tuple[str, ...]
+    row_scales: bool = False
+    runs_here: bool = True
     summary: str = ""
     programs: Mapping[ProgramKind, Collection[str]] = field(default_factory=dict)
     weight_dtypes: frozenset[str] = frozenset()

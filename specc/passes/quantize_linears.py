@@ -20,9 +20,10 @@ _SMALLEST_SCALE = np.finfo(np.float32).tiny  # below it the inverse overflows
 Array = NDArray[Any]
 
 
-def quantize_linears(model: ir.Model, parts: Collection[str]) -> ir.Model:
+def quantize_linears(model: ir.Model, parts: Collection[str], *, row_scales: bool = False) -> ir.Model:
     """`linear(x, weight)` becomes `linear_q8(x, codes, scale)` where the weight's part is one of `parts`.
 
+    row_scales: one scale a row (an output) instead of one a block, for backends that multiply whole rows in 8 bits.
     A weight whose inner size no block divides stays as it is. A weight reached through a layer function's input is
     changed at every call. A head that is the embedding table is quantised for itself; the embedding keeps its table.
     Reading a weight that is not finite raises CheckpointError.
@@ -31,9 +32,9 @@ def quantize_linears(model: ir.Model, parts: Collection[str]) -> ir.Model:
     for function in model.functions.values():
         for node in list(function):
             if _is_linear(node) and any(node.inputs[1] is v for v in function.inputs):
-                changed |= _quantize_in_function(model, function, node, parts)
+                changed |= _quantize_in_function(model, function, node, parts, row_scales)
     for node in list(graph):
-        if _is_linear(node) and (block := _block(inputs_of(node)[1], parts)):
+        if _is_linear(node) and (block := _block(inputs_of(node)[1], parts, row_scales)):
             codes, scale = _codes_and_scale(graph, inputs_of(node)[1], block)
             _replace(graph, node, codes, scale, block)
             changed = True
@@ -60,11 +61,13 @@ def quantized(weight: Array, block: int) -> tuple[NDArray[np.uint8], NDArray[np.
     return codes.astype(np.uint8).reshape(weight.shape), scales
 
 
-def _quantize_in_function(model: ir.Model, function: ir.Function, node: ir.Node, parts: Collection[str]) -> bool:
+def _quantize_in_function(
+    model: ir.Model, function: ir.Function, node: ir.Node, parts: Collection[str], row_scales: bool
+) -> bool:
     weight = inputs_of(node)[1]
     index = next(i for i, v in enumerate(function.inputs) if v is weight)
     calls = [n for n in model.graph if n.op_identifier() == function.identifier()]
-    blocks = {_block(call.inputs[index], parts) for call in calls}
+    blocks = {_block(call.inputs[index], parts, row_scales) for call in calls}
     if len(blocks) != 1 or (block := blocks.pop()) is None:
         return False
     scale = ir.Value(name=f"{weight.name}_scale")
@@ -82,12 +85,12 @@ def _is_linear(node: ir.Node) -> bool:
     return node.domain == DOMAIN and node.op_type == LINEAR
 
 
-def _block(weight: ir.Value | None, parts: Collection[str]) -> int | None:
+def _block(weight: ir.Value | None, parts: Collection[str], row_scales: bool) -> int | None:
     """The block size for a weight that is to be quantised, else None."""
     if weight is None or not weight.is_initializer() or _linear_part(weight) not in parts:
         return None
     inner = static_shape(weight)[1]
-    return next((size for size in BLOCK_SIZES if inner % size == 0), None)
+    return inner if row_scales else next((size for size in BLOCK_SIZES if inner % size == 0), None)
 
 
 def _linear_part(weight: ir.Value) -> str:

@@ -152,3 +152,14 @@ def test_a_weight_that_is_not_finite_is_named(bad: float) -> None:
     for kind in KINDS:
         with pytest.raises(CheckpointError, match=r"^weight 'verifier\.head' holds values that are not finite"):
             quantised.graph.initializers[f"verifier.head.q8b64.{kind}"].const_value.numpy()  # type: ignore[union-attr]
+
+
+def test_a_scale_a_row_where_the_backend_multiplies_whole_rows() -> None:
+    model = random_decoder(hidden_size=72, num_attention_heads=3, num_key_value_heads=1, head_dim=24)
+    rows = quantize_linears(model.clone(), PARTS, row_scales=True)
+    scales = {n: v.shape for n, v in rows.graph.initializers.items() if n.endswith(".scale")}
+    assert scales["verifier.layers.0.qkv.q8b72.scale"] == ir.Shape([120, 1])
+    assert all(shape is not None and shape[1] == 1 for shape in scales.values())
+    ids = token_ids(5)
+    found, expected = oracle_runner(rows).feed(ids), oracle_runner(model).feed(ids)
+    assert 0 < np.abs(found - expected).max() <= 0.05 * np.abs(expected).max()
