@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specc_runtime.errors import OptionError
+from specc_runtime.exponential import tempered_exp
 from specc_runtime.history import TokenHistory
+from specc_runtime.law_rows import LawRows
 from specc_runtime.logit_edits import Ids, LogitEdits, Logits
 from specc_runtime.mass import mass
 from specc_runtime.params import SamplingParams
@@ -19,8 +21,8 @@ from specc_runtime.truncate import largest, nucleus
 
 Laws = NDArray[np.float32]
 
-_SAFE_EXPONENT = 60
-"""exp of up to this, summed over a vocabulary, is far from float32's limits: no shift, one pass less over the row."""
+_SAFE_TOTALS = (1e-20, 1e30)
+"""Sums of unshifted exponentials that lost nothing to the limits of float32: no pass to find the largest is needed."""
 
 
 class Warper:
@@ -49,22 +51,29 @@ class Warper:
         self._edits = LogitEdits(
             params, vocab_rows=vocab_rows, columns=self._columns, end_ids=params.end_ids(eos_ids), ids=ids
         )
-        self._laws = np.zeros((max_rows, vocab_rows if ids is None else len(ids)), dtype=np.float32)
+        self._laws = LawRows(max_rows, vocab_rows if ids is None else len(ids))
+        self._weights = np.empty(self._columns, dtype=np.float32)
         self._edited = np.empty((max_rows if self._edits.active else 0, self._columns), dtype=np.float32)
 
     def laws(
-        self, logits: Logits, history: TokenHistory, drafted: Sequence[int] | Ids, out: Laws | None = None
+        self,
+        logits: Logits,
+        history: TokenHistory,
+        drafted: Sequence[int] | Ids,
+        out: LawRows | None = None,
+        first: int = 0,
     ) -> Laws:
-        """Laws of `logits` `[R, V]`, float32 `[R, V]`: in `out`, or in a buffer that the next call overwrites.
+        """Laws of `logits` `[R, V]`, float32 `[R, V]`: in rows `first ...` of `out`, or of the warper's own.
+
+        They stay as they are until the same rows are written again.
 
         Row r sees `history` and `drafted` but its last R - 1 - r tokens: row i of a whole block sees `drafted[:i]`, a
         single row sees all of them. Greedy requests give one-hot laws.
         """
-        laws = self._laws[: len(logits)] if out is None else out
-        for row, law in zip(self._prepare(logits, history, drafted), laws, strict=True):
-            law[self._columns :] = 0
-            self._warp(row, law[: self._columns])
-        return laws
+        out = self._laws if out is None else out
+        for number, row in enumerate(self._prepare(logits, history, drafted), first):
+            self._warp(row, out, number)
+        return out.values[first : first + len(logits)]
 
     def greedy(self, logits: Logits, history: TokenHistory, drafted: Sequence[int] | Ids) -> list[int]:
         """The likeliest token id of each row, the first among equals; rows as in `laws`, no law is built."""
@@ -93,43 +102,53 @@ class Warper:
             edited[barred] = used[barred]
         return edited
 
-    def _warp(self, row: Logits, law: Laws) -> None:
-        """Write the law of one row of edited logits into `law`; both `[columns]`."""
+    def _warp(self, row: Logits, out: LawRows, number: int) -> None:
+        """Write the law of one row of edited logits `[columns]` into row `number` of `out`."""
         params = self._params
-        top = row.max()
-        _check_finite(top)
         if params.greedy:
-            law.fill(0)
-            law[row.argmax()] = 1
-            return
-        columns = largest(row, params.top_k) if params.top_k else None
-        weights = self._exponentials(row, top, law) if columns is None else self._exponentials(row[columns], top)
-        total = mass(weights)
-        kept = self._truncate(weights, total)
-        if kept is not None:
-            columns, weights = (kept if columns is None else columns[kept]), weights[kept]
-            total = mass(weights)
-        if columns is None:
+            column = int(row.argmax())
+            _check_finite(row.item(column))
+            out.put(number, column, 1)
+        elif not (params.top_k or params.top_p < 1 or params.min_p):
+            law = out.dense(number, self._columns)
+            _, total = self._exponentials(row, law)
             law *= np.float32(1 / total)
         else:
-            law.fill(0)
-            law[columns] = weights * np.float32(1 / total)
+            columns, weights = self._candidates(row)
+            out.put(number, columns, weights * np.float32(1 / mass(weights)))
 
-    def _exponentials(self, row: Logits, top: np.float32, out: Laws | None = None) -> Laws:
-        """exp(row / temperature), in `out` if given; divided by the largest, at logit `top`, where float32 needs it."""
-        scale = np.float32(1 / self._params.temperature)
-        scaled = row if scale == 1 else np.multiply(row, scale, out=out)
-        if abs(top * scale) > _SAFE_EXPONENT:
-            scaled = np.subtract(scaled, top * scale, out=out)
-        return np.exp(scaled, out=out)
+    def _candidates(self, row: Logits) -> tuple[NDArray[np.intp], Laws]:
+        """The columns that top_k, top_p and min_p leave, with weights in proportion to their probabilities."""
+        if not self._params.top_k:
+            weights, total = self._exponentials(row, self._weights)
+            kept = self._truncate(weights, total)
+            return kept, weights[kept]
+        _check_finite(row.max())
+        columns = largest(row, self._params.top_k)
+        weights, total = self._exponentials(row[columns])
+        kept = self._truncate(weights, total)
+        return columns[kept], weights[kept]
 
-    def _truncate(self, weights: Laws, total: float) -> NDArray[np.intp] | None:
-        """Indices of `weights` that top_p and min_p keep; None: all."""
-        params = self._params
-        if params.top_p < 1:
-            kept = nucleus(weights, params.top_p, total)
-            return kept[weights[kept] >= params.min_p * weights[kept].max()] if params.min_p else kept
-        return (weights >= params.min_p * weights.max()).nonzero()[0] if params.min_p else None
+    def _exponentials(self, row: Logits, out: Laws | None = None) -> tuple[Laws, float]:
+        """exp(row / temperature), in `out` if given, and its sum; divided by the largest where float32 needs it."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            weights = tempered_exp(row, self._params.temperature, out)
+            total = mass(weights)
+        low, high = _SAFE_TOTALS
+        if low < total < high:
+            return weights, total
+        top = row.max()
+        _check_finite(top)
+        weights = tempered_exp(np.subtract(row, top, out=out), self._params.temperature, out)
+        return weights, mass(weights)
+
+    def _truncate(self, weights: Laws, total: float) -> NDArray[np.intp]:
+        """Indices of `weights` that top_p and min_p keep."""
+        top_p, min_p = self._params.top_p, self._params.min_p
+        if top_p < 1:
+            kept = nucleus(weights, top_p, total)
+            return kept[weights[kept] >= min_p * weights[kept].max()] if min_p else kept
+        return (weights >= min_p * weights.max()).nonzero()[0]
 
 
 def _check_finite(likeliest: np.float32 | float) -> None:

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from specc_runtime import exponential
 from specc_runtime.errors import OptionError
 from specc_runtime.history import TokenHistory
+from specc_runtime.law_rows import LawRows
 from specc_runtime.params import SamplingParams
 from specc_runtime.warp import Warper
 
@@ -275,8 +277,51 @@ def test_a_head_trimmed_to_banned_tokens_still_drafts() -> None:
 
 def test_laws_are_written_where_asked() -> None:
     logits = np.random.default_rng(10).standard_normal((1, 12)).astype(np.float32)
-    out = np.full((3, 12), 9, dtype=np.float32)
+    out = LawRows(3, 12)
     used = warper(SamplingParams(temperature=1), 12, token_count=10)
-    used.laws(logits, TokenHistory([], 12), [], out=out[1:2])
-    assert np.array_equal(out[1], used.laws(logits, TokenHistory([], 12), [])[0])
-    assert (out[[0, 2]] == 9).all()
+    laws = used.laws(logits, TokenHistory([], 12), [], out=out, first=1)
+    assert np.array_equal(out.values[1], used.laws(logits, TokenHistory([], 12), [])[0])
+    assert np.shares_memory(laws, out.values[1])
+    assert (out.values[[0, 2]] == 0).all()
+
+
+OPTIONS_BY_TURN = (
+    {"temperature": 0.0},
+    {"temperature": 1.0},
+    {"temperature": 0.8, "top_p": 0.6},
+    {"temperature": 1.0, "top_k": 3},
+    {"temperature": 1.3, "min_p": 0.2},
+    {"temperature": 0.7, "top_k": 5, "top_p": 0.7, "min_p": 0.1},
+)
+
+
+@pytest.mark.parametrize("after", OPTIONS_BY_TURN)
+@pytest.mark.parametrize("before", OPTIONS_BY_TURN)
+def test_a_row_written_again_holds_nothing_of_the_law_before(before: dict[str, Any], after: dict[str, Any]) -> None:
+    rng = np.random.default_rng(11)
+    first, second = (2 * rng.standard_normal((2, 40)).astype(np.float32) for _ in range(2))
+    rows, history = LawRows(2, 40), TokenHistory([], 40)
+    warper(SamplingParams(**before), 40, token_count=38).laws(first, history, [1], out=rows)
+    written = warper(SamplingParams(**after), 40, token_count=38).laws(second, history, [1], out=rows)
+    assert np.array_equal(written, warper(SamplingParams(**after), 40, token_count=38).laws(second, history, [1]))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("options", OPTIONS_BY_TURN)
+def test_logits_that_are_not_finite_are_refused_under_every_option(options: dict[str, Any], bad: float) -> None:
+    logits = np.zeros((1, 40), np.float32)
+    logits[0, 7] = bad
+    with pytest.raises(OptionError, match="not finite"):
+        warper(SamplingParams(**options), 40).laws(logits, TokenHistory([], 40), [])
+
+
+@pytest.mark.parametrize("base_2", [True, False])
+@pytest.mark.parametrize("offset", [-3e4, -80.0, 0.0, 80.0, 3e4])
+@pytest.mark.parametrize("temperature", [0.05, 1.0, 7.0])
+def test_both_exponentials_give_the_softmax(
+    monkeypatch: pytest.MonkeyPatch, base_2: bool, offset: float, temperature: float
+) -> None:
+    monkeypatch.setattr(exponential, "_BASE_2", base_2)
+    logits = (np.random.default_rng(12).standard_normal((1, 300)) + offset).astype(np.float32)
+    law = warper(SamplingParams(temperature=temperature), 300).laws(logits, TokenHistory([], 300), [])[0]
+    np.testing.assert_allclose(law, softmax(logits[0].astype(np.float64) / temperature), rtol=1e-5, atol=1e-9)

@@ -11,6 +11,7 @@ from specc_runtime.cache import ModelCache
 from specc_runtime.drafting.base import Draft
 from specc_runtime.engines.base import Logits, Tokens
 from specc_runtime.history import TokenHistory
+from specc_runtime.law_rows import LawRows
 from specc_runtime.warp import Warper
 
 
@@ -43,7 +44,7 @@ class ModelDrafter:
         self._greedy = greedy
         self._context = context
         self._law_ids = law_ids
-        self._laws = np.zeros((0 if greedy else max_gamma, columns), np.float32)
+        self._laws = LawRows(0 if greedy else max_gamma, columns)
 
     def limit(self, committed: int) -> int:
         return max(0, self._context - committed + 1)  # the last drafted token is not fed
@@ -54,7 +55,7 @@ class ModelDrafter:
             logits = self._next_step(history, drafted) if drafted else self._first_step(history)
             drafted.append(self._pick(logits, history, drafted, u))
         ids = np.array(drafted, np.int64)
-        return Draft(ids) if self._greedy else Draft(ids, self._laws[: len(ids)], self._law_ids)
+        return Draft(ids) if self._greedy else Draft(ids, self._laws.values[: len(ids)], self._law_ids)
 
     def _first_step(self, history: TokenHistory) -> Logits:
         """Logits `[1, Vd]` after the committed tokens."""
@@ -84,6 +85,5 @@ class ModelDrafter:
     def _pick(self, logits: Logits, history: TokenHistory, drafted: Sequence[int], u: float) -> int:
         if self._greedy:
             return self._warper.greedy(logits, history, drafted)[0]
-        law = self._laws[len(drafted)]
-        self._warper.laws(logits, history, drafted, out=law[None])
+        law = self._warper.laws(logits, history, drafted, out=self._laws, first=len(drafted))[0]
         return self._warper.token_id(draw(law, u))
