@@ -90,7 +90,7 @@ def _plan(options: CompileOptions, progress: Progress) -> _Plan:
         context = options.context or min(DEFAULT_CONTEXT, largest_context(verifier.spec))
         check_context(verifier.spec, context, verifier.checkpoint.path)
         drafters = plan_drafters(options, verifier, context)
-    precision = options.precision.resolve(target.dtypes, verifier.dtype)
+    precision = options.precision.resolve(target.dtypes, verifier.dtype, backend.state_dtypes)
     if precision.kv not in backend.state_dtypes:
         known = ", ".join(sorted(backend.state_dtypes))
         raise OptionError(f"precision: kv={precision.kv} is not built by backend {backend.name!r}; known: {known}")

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 from numpy.typing import NDArray
 
@@ -30,12 +31,15 @@ class Staging:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.weights = WeightStore()
-        self._graphs: dict[str, ir.Model] = {}
+        self._graphs: dict[str, tuple[ir.Model, Callable[[onnx.ModelProto], None] | None]] = {}
 
-    def add_graph(self, path: str, model: ir.Model) -> None:
-        """Register a graph to be saved at `path` (inside the bundle), its initializers in the weights file."""
+    def add_graph(self, path: str, model: ir.Model, check: Callable[[onnx.ModelProto], None] | None = None) -> None:
+        """Register a graph to be saved at `path` (inside the bundle), its initializers in the weights file.
+
+        check: given the model as it is about to be written; what it raises stops the compile.
+        """
         self.weights.add(model)
-        self._graphs[path] = model
+        self._graphs[path] = model, check
 
     def add_file(self, path: str, content: bytes | str) -> None:
         """Write a file at once."""
@@ -52,9 +56,12 @@ class Staging:
     def write_graphs(self, advance: Callable[[int], None]) -> None:
         """Write the weights file, then every graph. advance: told the bytes of weights written."""
         self.weights.write(self.root / WEIGHTS_FILE, advance)
-        for path, model in self._graphs.items():
+        for path, (model, check) in self._graphs.items():
             self.weights.point_into_file(model)
-            self.add_file(path, ir.to_proto(model).SerializeToString())
+            proto = ir.to_proto(model)
+            if check is not None:
+                check(proto)
+            self.add_file(path, proto.SerializeToString())
 
     @property
     def total_bytes(self) -> int:

@@ -1,6 +1,8 @@
 """Reading a graph: what must be there, or the error says what is missing."""
 
+import numpy as np
 import onnx_ir as ir
+from numpy.typing import NDArray
 
 
 def inputs_of(node: ir.Node) -> list[ir.Value]:
@@ -23,3 +25,14 @@ def tensor_of(value: ir.Value) -> ir.TensorProtocol:
     if value.const_value is None:
         raise ValueError(f"'{value.name}' is no initializer")
     return value.const_value
+
+
+def constant_array(value: ir.Value | None) -> NDArray[np.generic] | None:
+    """The array of a value that a Constant node makes, None for any other value."""
+    producer = None if value is None else value.producer()
+    if producer is None or producer.op_type != "Constant":
+        return None
+    (attribute,) = producer.attributes.values()
+    if attribute.name == "value":
+        return attribute.as_tensor().numpy()
+    return np.asarray(attribute.value, np.int64 if "int" in attribute.name else np.float32)

@@ -83,15 +83,18 @@ class PrecisionPolicy:
         """As the user would write it: `int8,head=fp32`."""
         return ",".join([self.preset, *(f"{part}={dtype}" for part, dtype in self.overrides.items())])
 
-    def resolve(self, target_dtypes: Collection[str], checkpoint_dtype: str) -> Precision:
+    def resolve(
+        self, target_dtypes: Collection[str], checkpoint_dtype: str, state_dtypes: Collection[str] = _FLOATS
+    ) -> Precision:
         """The dtype of every part.
 
         target_dtypes: what the target computes in (`Target.dtypes`). checkpoint_dtype: what most of the checkpoint's
-        weights are stored in ("fp32", "fp16", "bf16"; any other counts as fp32).
+        weights are stored in ("fp32", "fp16", "bf16"; any other counts as fp32). state_dtypes: what caches may have.
         """
         rules = {**PRESETS[self.preset], **self.overrides}
         parts = {part: _resolve_rule(rule, target_dtypes, checkpoint_dtype) for part, rule in rules.items()}
-        return Precision(self.name, **parts)
+        for_state = set(target_dtypes) & set(state_dtypes)
+        return Precision(self.name, **parts | {"kv": _resolve_rule(rules["kv"], for_state, checkpoint_dtype)})
 
 
 def parse_precision(text: str) -> PrecisionPolicy:

@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 from specc.core import DOMAIN, IR_VERSION
 from specc.core.functions.attention import ATTENTION, ATTENTION_QK_NORM, VISIBILITY
 from specc.core.functions.linear import LINEAR, LINEAR_Q8
-from specc.core.inspection import inputs_of, static_shape
+from specc.core.inspection import constant_array, inputs_of, static_shape
 
 Shapes = Sequence[Sequence[int]]
 Made = Sequence[tuple[Sequence[int], ir.DataType]]
@@ -36,24 +36,13 @@ def flatten(model: ir.Model, keep: Collection[str] = ()) -> ir.Model:
         static_shape(value)
     for node in list(graph):
         if node.op_type == "Constant":
-            _record(node.outputs[0], _constant(node.outputs[0]))
+            _record(node.outputs[0], constant_array(node.outputs[0]))
         elif (folded := _folded(node, opsets)) is not None:
             _replace(graph, node, folded)
         else:
             _infer(node, opsets)
     ir_passes.RemoveUnusedNodesPass()(model)
     return model
-
-
-def _constant(value: ir.Value | None) -> Array | None:
-    """The array of a value that a Constant node makes."""
-    producer = None if value is None else value.producer()
-    if producer is None or producer.op_type != "Constant":
-        return None
-    (attribute,) = producer.attributes.values()
-    if attribute.name == "value":
-        return attribute.as_tensor().numpy()
-    return np.asarray(attribute.value, np.int64 if "int" in attribute.name else np.float32)
 
 
 def _record(value: ir.Value, array: Array | None) -> None:
@@ -69,7 +58,7 @@ def _folded(node: ir.Node, opsets: Mapping[str, int]) -> list[Array] | None:
     if node.op_type == "Shape":
         start = node.attributes.get_int("start", 0)
         return [np.asarray(static_shape(inputs_of(node)[0])[start : node.attributes.get_int("end", None)], np.int64)]
-    given = [_constant(v) for v in node.inputs]
+    given = [constant_array(v) for v in node.inputs]
     if any(array is None for array, v in zip(given, node.inputs, strict=True) if v is not None):
         return None
     arrays = {f"i{place}": array for place, array in enumerate(given) if array is not None}
@@ -118,7 +107,9 @@ def _infer(node: ir.Node, opsets: Mapping[str, int]) -> None:
         return
     known = {str(v.name): v for v in node.inputs if v is not None}
     constants = {
-        name: onnx.numpy_helper.from_array(array) for name, v in known.items() if (array := _constant(v)) is not None
+        name: onnx.numpy_helper.from_array(array)
+        for name, v in known.items()
+        if (array := constant_array(v)) is not None
     }
     types = onnx.shape_inference.infer_node_outputs(
         onnx.defs.get_schema(node.op_type, opsets[""], node.domain),

@@ -157,3 +157,21 @@ def test_entries_are_every_file_but_the_manifest(tmp_path: Path) -> None:
     assert (entries["a.txt"].bytes, entries["a.txt"].sha256) == (4, hashlib.sha256(b"text").hexdigest())
     assert sum(hashed) == staging.total_bytes == sum(entry.bytes for entry in entries.values())
     np.testing.assert_array_equal(np.load(tmp_path / "ids.npy"), [0, 1, 2])
+
+
+def test_a_graphs_check_sees_what_is_written_and_may_stop_it(tmp_path: Path) -> None:
+    staging, seen = Staging(tmp_path), []
+
+    def check(proto: onnx.ModelProto) -> None:
+        seen.append([entry.key for entry in proto.graph.initializer[0].external_data])
+        if len(seen) > 1:
+            raise CompileError("not twice")
+
+    staging.add_graph("first.onnx", graph(w=np.zeros(3, np.float32)), check)
+    staging.write_graphs(nothing)
+    assert seen == [["location", "offset", "length"]]
+    assert (tmp_path / "first.onnx").is_file()
+    staging.add_graph("second.onnx", graph(w=np.zeros(3, np.float32)), check)
+    with pytest.raises(CompileError, match="not twice"):
+        staging.write_graphs(nothing)
+    assert not (tmp_path / "second.onnx").exists()

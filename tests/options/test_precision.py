@@ -34,6 +34,16 @@ def test_policy_resolves(policy: str, target: tuple[str, ...], checkpoint: str, 
     assert parts(policy, target, checkpoint) == expected
 
 
+def test_caches_take_a_16_bit_type_that_the_backend_can_hold() -> None:
+    def kv(text: str, state_dtypes: tuple[str, ...]) -> str:
+        return parse_precision(text).resolve(AMPERE, "bf16", state_dtypes).kv
+
+    assert kv("balanced", ("fp32", "bf16", "fp16")) == "bf16"
+    assert kv("balanced", ("fp32", "fp16")) == "fp16"
+    assert kv("balanced", ("fp32",)) == "fp32"
+    assert kv("balanced,kv=bf16", ("fp32", "fp16")) == "bf16"  # the user's word, for the backend to refuse
+
+
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_preset_sets_every_part(preset: str) -> None:
     assert tuple(PRESETS[preset]) == PARTS

@@ -1,0 +1,133 @@
+"""Programs of the MIGraphX backend: static, one file each, to be built on the device."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import onnx_ir as ir
+
+from specc.backends.migraphx.lint import check_dialect
+from specc.backends.migraphx.lowering import lower
+from specc.backends.record import CoreModel, EmitRequest, tensor_spec
+from specc.bundle.staging import Staging
+from specc.core.functions.linear import LINEAR_Q8
+from specc.core.topology import chain
+from specc.errors import OptionError
+from specc.passes.bake_rows import bake_rows
+from specc.passes.bake_topology import bake_topology
+from specc.passes.fuse_round import DRAFTER, VERIFIER, fuse_round
+from specc.passes.set_width import set_width
+from specc_runtime.manifest import FEATURES, Program, ProgramKind, StateSpec
+from specc_runtime.params import OPTIONS
+
+REQUIRES = ("migraphx>=2.15",)
+HOST_OPTIONS = tuple(sorted(OPTIONS))
+ROUND_OPTIONS = ("greedy", "min_p", "temperature", "top_k", "top_p")
+FIRST_STEP = 2  # tokens of a round's first draft step: the one that a fully accepted round left unfed, and the last
+
+
+def emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
+    """Prefill and verify of every width, each drafter's steps, and a round per drafter and gamma.
+
+    A graph's outputs stand in the manifest's order, tensors before states, because MIGraphX keeps no names of outputs.
+    Files lie beside the weights file, where its parser looks for them.
+    Raises OptionError: 8-bit weights in the verifier, or a drafter that reads features.
+    """
+    _check_request(request)
+    verifier, widths = request.verifier, sorted({1, *(gamma + 1 for gamma in request.gammas)})
+    programs = [_prefill(verifier, request.prefill_width, staging)]
+    programs += [_step(verifier, "verify", width, range(width), staging) for width in widths]
+    for key, drafter in request.drafters.items():
+        programs.append(_step(drafter, "catchup", request.prefill_width, (), staging, key))
+        programs += [_step(drafter, "draft", width, [width - 1], staging, key) for width in (1, FIRST_STEP)]
+        programs += [_round(request, key, gamma, staging) for gamma in request.gammas]
+    return tuple(programs)
+
+
+def _check_request(request: EmitRequest) -> None:
+    called = (node.op_type for f in request.verifier.graph.functions.values() for node in f)
+    if LINEAR_Q8 in {*called, *(node.op_type for node in request.verifier.graph.graph)}:
+        raise OptionError(
+            "precision: backend 'migraphx' builds 8-bit weights in drafters only, because its 8-bit products round "
+            "activations too; give --precision balanced, or attention, mlp and head in 16 or 32 bits"
+        )
+    for key, drafter in request.drafters.items():
+        if any(state.role == FEATURES for state in drafter.state()):
+            raise OptionError(f"draft: {key!r} reads the verifier's features, which backend 'migraphx' does not build")
+
+
+def _prefill(core: CoreModel, width: int, staging: Staging) -> Program:
+    """One row of logits, of whichever token is the prompt's last: the rows behind it are padding."""
+    graph = bake_topology(set_width(core.graph, width, 1), chain(width - 1))
+    return _staged(graph, core, "prefill", width, staging)
+
+
+def _step(
+    core: CoreModel, kind: ProgramKind, width: int, rows: Sequence[int], staging: Staging, drafter: str | None = None
+) -> Program:
+    """`width` tokens fed in a chain, logits of `rows`; none: no logits at all."""
+    graph = bake_rows(set_width(core.graph, width, len(rows)), rows)
+    bake_topology(graph, chain(width - 1))
+    if not rows:
+        graph.graph.outputs.remove(next(v for v in graph.graph.outputs if v.name == "logits"))
+    return _staged(graph, core, kind, width, staging, drafter)
+
+
+def _staged(
+    graph: ir.Model, core: CoreModel, kind: ProgramKind, width: int, staging: Staging, drafter: str | None = None
+) -> Program:
+    described = Program(
+        id=f"{core.role}.{kind}.{width}",
+        kind=kind,
+        file=f"{core.role}.{kind}.{width}.onnx",
+        inputs=(),
+        outputs=(),
+        state=core.state(),
+        width=width,
+        max_width=width,
+        drafter=drafter,
+        accept="host",
+        options=HOST_OPTIONS,
+        requires=REQUIRES,
+    )
+    return _written(graph, described, staging)
+
+
+def _round(request: EmitRequest, key: str, gamma: int, staging: Staging) -> Program:
+    """A whole round. What the drafter's caches hold between its steps stays inside."""
+    drafter = request.drafters[key]
+    graph = fuse_round(request.verifier.graph, drafter.graph, gamma, head_ids=request.head_ids.get(key))
+    state = (*_owned(request.verifier, VERIFIER), *_owned(drafter, DRAFTER))
+    described = Program(
+        id=f"{key}.round.{gamma}",
+        kind="round",
+        file=f"{key}.round.{gamma}.onnx",
+        inputs=(),
+        outputs=(),
+        state=state,
+        width=gamma + 1,
+        max_width=gamma + 1,
+        drafter=key,
+        accept="graph",
+        options=ROUND_OPTIONS,
+        requires=REQUIRES,
+    )
+    made = {v.name: v for v in graph.graph.outputs}
+    graph.graph.outputs[:] = [made[name] for name in ("ids", "count", *(s.output for s in state))]
+    return _written(graph, described, staging)
+
+
+def _owned(core: CoreModel, prefix: str) -> tuple[StateSpec, ...]:
+    """The state of one decoder, under its names in a round."""
+    return tuple(replace(s, name=prefix + s.name, output=prefix + s.output) for s in core.state())
+
+
+def _written(graph: ir.Model, described: Program, staging: Staging) -> Program:
+    """The program with its signature, its graph lowered and staged."""
+    cached = {name for s in described.state for name in (s.name, s.output)}
+    inputs = tuple(tensor_spec(v) for v in graph.graph.inputs if v.name not in cached)
+    outputs = tuple(tensor_spec(v) for v in graph.graph.outputs if v.name not in cached)
+    order = [*(o.name for o in outputs), *(s.output for s in described.state)]
+    graph.graph.outputs[:] = sorted(graph.graph.outputs, key=lambda value: order.index(str(value.name)))
+    graph.graph.name = described.id
+    staging.add_graph(described.file, lower(graph), check_dialect)
+    return replace(described, inputs=inputs, outputs=outputs)
