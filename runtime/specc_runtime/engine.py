@@ -106,13 +106,15 @@ class Engine:
         drafter: str | Drafter | None = None,
         gamma: Gamma = None,
         plain: bool = False,
+        streamer: Streamer | None = None,
     ) -> Iterator[Generation]:
         """`params.n` generations one after the other, the prompt prefilled once; arguments and errors are `generate`'s.
 
-        Each is finished before the next starts: what the caller left of it is generated then.
+        Each is finished before the next starts: what the caller left of it is generated then. streamer: called with the
+        pieces of each text in turn.
         """
-        request = self._request(prompt, params, drafter, gamma, plain)
-        return self._one_by_one(request)
+        request = self._request(prompt, params, drafter, gamma, plain, streamer)
+        return self._one_by_one(request, streamer)
 
     def forget(self) -> None:
         """Trust nothing cached from earlier requests: the next prompt is prefilled whole.
@@ -127,9 +129,9 @@ class Engine:
         finally:
             self._lock.release()
 
-    def _one_by_one(self, request: "_Request") -> Iterator[Generation]:
+    def _one_by_one(self, request: "_Request", streamer: Streamer | None) -> Iterator[Generation]:
         for sample in range(request.params.n):
-            generation = self._start(request, sample)
+            generation = self._start(request, sample, streamer)
             yield generation
             generation.finish()
 

@@ -15,6 +15,7 @@ from specc.cli.bench import bench_command
 from specc.cli.check import check_command
 from specc.cli.compile import compile_command
 from specc.cli.draft import draft_command
+from specc.cli.emit import emit_command
 from specc.cli.failures import Settings, exit_code
 from specc.cli.flags import debug_option
 from specc.cli.inspect import inspect_command
@@ -44,6 +45,7 @@ for _command in (
     bench_command,
     inspect_command,
     check_command,
+    emit_command,
     targets_command,
     backends_command,
     draft_command,

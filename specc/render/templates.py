@@ -1,5 +1,6 @@
 """Shipped templates (templates/*.j2) filled with values computed in Python; a value that is missing is an error."""
 
+import json
 from functools import cache
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -26,7 +27,13 @@ def _environment() -> Environment:
         autoescape=lambda name: name is not None and name.endswith(".html"),  # the others are Markdown and scripts
     )
     environment.filters["cell"] = _table_cell
+    environment.filters["python"] = _python_literal
     return environment
+
+
+def _python_literal(value: object) -> str:
+    """`value` as Python source; text in double quotes, as formatters want it."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
 def _table_cell(value: object) -> str:

@@ -312,6 +312,15 @@ def test_a_streamer_sees_whole_characters(tmp_path: Path) -> None:
     assert engine.codec.decode(generation.ids[:-1]) == "aß€🙂"
 
 
+def test_a_streamer_sees_each_sample_in_turn(tmp_path: Path) -> None:
+    engine, prompt = speaking_engine(tmp_path, "aß€🙂" + EOS)
+    shown: list[str] = []
+    for generation in engine.generate_samples(prompt, SamplingParams(n=2), streamer=shown.append):
+        generation.finish()
+        assert "".join(shown) == generation.text == "aß€🙂"
+        shown.clear()
+
+
 def test_text_needs_no_streamer_and_may_be_read_half_way(tmp_path: Path) -> None:
     engine, prompt = speaking_engine(tmp_path, "abcdef" + EOS)
     generation: Generation = engine.generate(prompt, gamma=2)

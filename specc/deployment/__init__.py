@@ -1,0 +1,1 @@
+"""What a deployment needs around a bundle: files rendered from templates, copies of the bundle and the runtime."""

@@ -1,0 +1,69 @@
+"""A bundle as templates see it."""
+
+import re
+from collections.abc import Iterator
+from importlib.metadata import requires
+from pathlib import PurePosixPath
+
+from specc.backends import load_backend
+from specc.deployment.records import Asked, Subject
+from specc.errors import OptionError
+from specc_runtime.manifest import MAX_THREADS, Manifest
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9_.-]{0,62}[a-z0-9])?")
+
+
+def describe(manifest: Manifest, asked: Asked) -> Subject:
+    """What templates are told of the bundle with `manifest`.
+
+    Raises OptionError (a name that doesn't fit, a bundle path that is not absolute, a backend that says nothing of
+    its host) or TargetError (a backend this version does not have).
+    """
+    backend = load_backend(manifest.backend)
+    if backend.container is None:
+        raise OptionError(f"emit: backend {backend.name!r} does not say yet what a host needs; emit for another bundle")
+    path = asked.bundle_path
+    if path is not None and not (path.isprintable() and PurePosixPath(path).is_absolute()):
+        raise OptionError(f"emit: bundle path {path!r} must be an absolute path on the serving host")
+    if asked.threads is not None and not 1 <= asked.threads <= MAX_THREADS:
+        raise OptionError(f"emit: threads is {asked.threads}: give a whole number from 1 to {MAX_THREADS}")
+    if asked.fused and not any(program.kind == "round" for program in manifest.programs):
+        raise OptionError(
+            "emit: fused, but the bundle has no round programs; compile with --fuse, or leave --fused out"
+        )
+    return Subject(
+        name=_name(asked.name, manifest.verifier.name),
+        manifest=manifest,
+        bundle_path=path,
+        threads=asked.threads,
+        fused=asked.fused,
+        container=backend.container,
+        requirements=tuple(_requirements(manifest, backend.container.packages)),
+        compiler_requirements=tuple(
+            f"{package}=={version}" for package, version in manifest.toolchain.items() if package != "python"
+        ),
+        build_script=backend.build_script if not all(program.built for program in manifest.programs) else None,
+    )
+
+
+def _name(asked: str | None, verifier: str) -> str:
+    if asked is None:
+        return re.sub(r"[^a-z0-9]+", "-", verifier.lower())[:64].strip("-") or "bundle"
+    if not _NAME.fullmatch(asked):
+        raise OptionError(f"emit: name {asked!r} must be 1 to 64 lower-case letters, digits and -_. inside")
+    return asked
+
+
+def _requirements(manifest: Manifest, engine: tuple[str, ...]) -> Iterator[str]:
+    yield _own_requirement("numpy")
+    if manifest.tokenizer is not None:
+        yield _own_requirement("tokenizers")
+    for package in engine:
+        version = manifest.toolchain.get(package)
+        yield package if version is None else f"{package}=={version}"
+
+
+def _own_requirement(package: str) -> str:
+    """specc's own requirement of `package`: the runtime was tested with nothing else."""
+    lines = [line.split(";")[0].strip() for line in requires("specc") or []]
+    return next((line for line in lines if re.match(rf"{package}\b", line)), package)

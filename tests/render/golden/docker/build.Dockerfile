@@ -1,0 +1,9 @@
+# Compiles bundles as tiny was compiled. The build context is specc's sources (see README.md).
+FROM python:3.12-slim
+COPY . /src
+RUN python3 -m pip install --no-cache-dir /src onnxruntime==1.32.0 onnx==1.23.2
+RUN useradd --system --uid 10001 --create-home specc
+USER specc
+WORKDIR /work
+HEALTHCHECK NONE
+ENTRYPOINT ["specc"]
