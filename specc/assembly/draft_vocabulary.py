@@ -34,7 +34,10 @@ def _from_file(path: Path, common: int) -> NDArray[np.int32]:
     try:
         ids = sorted({int(word) for word in path.read_text(encoding="utf-8").split()})
     except (OSError, ValueError) as error:
-        raise OptionError(f"draft-vocab: {path}: {error}; give a file with one token id a line") from error
+        found = "is neither a number of tokens nor a file" if isinstance(error, FileNotFoundError) else error
+        raise OptionError(
+            f"draft-vocab: {path}: {found}; give e.g. 8192, or a file with one token id a line"
+        ) from error
     if len(ids) < 2 or ids[0] < 0 or ids[-1] >= common:
         raise OptionError(f"draft-vocab: {path}: give at least 2 ids, each from 0 to {common - 1}")
     return np.asarray(ids, dtype=np.int32)

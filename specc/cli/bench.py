@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from specc.cli.flags import debug_option, gamma_option
+from specc.cli.flags import debug_option, examples, gamma_option
 from specc.cli.output import print_json, print_line, print_table
 from specc.cli.progress_bars import shown_progress
 
@@ -23,7 +23,15 @@ _PATH = click.Path(path_type=Path)
 DEFAULT_CACHE = Path("out/bench-cache")
 
 
-@click.command("bench", short_help="Measure what speculation gains on your prompts.")
+@click.command(
+    "bench",
+    short_help="Measure what speculation gains on your prompts.",
+    epilog=examples(
+        "specc bench out/smollm2 --prompts question.jsonl --limit 80 --gamma auto",
+        "specc bench out/smollm2 --prompts prompts.txt --html report.html --json report.json",
+        "specc bench out/smollm2 --prompts prompts.txt --against onnxruntime-genai,llama.cpp",
+    ),
+)
 @click.argument("bundle", type=_PATH)
 @click.option(
     "--prompts",
@@ -39,7 +47,13 @@ DEFAULT_CACHE = Path("out/bench-cache")
 @click.option("--chat/--no-chat", default=None, help="Ask in the model's chat format.  [default: if it has one]")
 @click.option("--max-new-tokens", type=int, default=128, show_default=True, help="Most tokens of an answer.")
 @click.option("--temperature", type=float, default=0.0, show_default=True, help="0 takes the likeliest token.")
-@click.option("--top-p", type=float, default=1.0, help="Sample from the likeliest tokens that hold P of the mass.")
+@click.option(
+    "--top-p",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="Sample from the likeliest tokens that hold P of the mass.",
+)
 @click.option("--top-k", type=int, default=0, help="Sample from the K likeliest tokens.  [default: all]")
 @click.option("--seed", type=int, default=0, show_default=True, help="Draws the prompts, and samples.")
 @click.option("--ignore-eos", is_flag=True, help="Go on after an end-of-text token.")

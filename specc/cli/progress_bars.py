@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 
+_SECONDS_BETWEEN_LINES = 30.0
+
+
 @contextmanager
 def shown_progress() -> Iterator[Progress]:
     """A Progress that is drawn until the context is left."""
@@ -60,12 +63,16 @@ class _Lines:
         self._stream = stream
 
     def step(self, title: str, total: int | None = None) -> "_LineStep":
-        return _LineStep(self._stream, title)
+        return _LineStep(self._stream, title, total)
 
 
 class _LineStep:
-    def __init__(self, stream: IO[str], title: str) -> None:
-        self._stream, self._title, self._start = stream, title, time.monotonic()
+    """A line at the end, and one in every half minute that a step with a known end takes."""
+
+    def __init__(self, stream: IO[str], title: str, total: int | None) -> None:
+        self._stream, self._title, self._total = stream, title, total
+        self._start = self._told = time.monotonic()
+        self._done = 0
 
     def __enter__(self) -> Self:
         return self
@@ -74,8 +81,15 @@ class _LineStep:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         outcome = "failed after" if error is not None else "took"
-        self._stream.write(f"{self._title}: {outcome} {time.monotonic() - self._start:.1f} s\n")
-        self._stream.flush()
+        self._write(f"{outcome} {time.monotonic() - self._start:.1f} s")
 
     def advance(self, amount: int = 1) -> None:
-        """Lines show whole steps only."""
+        self._done += amount
+        now = time.monotonic()
+        if self._total and now - self._told >= _SECONDS_BETWEEN_LINES:
+            self._told = now
+            self._write(f"{min(self._done / self._total, 1):.0%} after {now - self._start:.0f} s")
+
+    def _write(self, news: str) -> None:
+        self._stream.write(f"{self._title}: {news}\n")
+        self._stream.flush()

@@ -51,10 +51,7 @@ def run_command(bundle: Path, as_json: bool, **asked: Any) -> None:
     from specc.render.chat import conversation
     from specc_runtime import Engine
 
-    if asked["plain"] and asked["compare"]:
-        raise click.UsageError("--compare decodes plainly too; leave --plain out")
-    if asked["n"] != 1 and asked["compare"]:
-        raise click.UsageError("--compare compares one text; leave --n out")
+    _check_way(asked)
     if asked["logprobs"] is not None and not as_json:
         raise click.UsageError("--logprobs are part of --json; add it")
     params = sampling_params(asked)
@@ -78,6 +75,19 @@ def run_command(bundle: Path, as_json: bool, **asked: Any) -> None:
     way["fused"] = asked["fused"]
     for remark in remarks(engine.manifest, params, way, [run.generation for run in runs.values()]):
         warn(remark)
+
+
+def _check_way(asked: dict[str, Any]) -> None:
+    """Refuse options that contradict each other, before a bundle is opened."""
+    if asked["n"] != 1 and asked["compare"]:
+        raise click.UsageError("--compare compares one text; leave --n out")
+    if not asked["plain"]:
+        return
+    if asked["compare"]:
+        raise click.UsageError("--compare decodes plainly too; leave --plain out")
+    for option in ("gamma", "drafter", "fused"):
+        if asked[option]:
+            raise click.UsageError(f"--plain drafts nothing; leave --{option} out")
 
 
 def _runs(

@@ -53,6 +53,11 @@ def test_from_a_file(tmp_path: Path) -> None:
     assert head_ids(DraftVocabulary(file=file), 8, (0,), never).tolist() == [3, 5, 7]
 
 
+def test_neither_a_number_nor_a_file() -> None:
+    with refuses(OptionError, "draft-vocab: 1e9: is neither a number of tokens nor a file; give e.g. 8192"):
+        head_ids(DraftVocabulary(file=Path("1e9")), 8, (), never)
+
+
 @pytest.mark.parametrize("content", ["a", "1 2.5", "3", "", "1 8", "-1 2", "1 99999999999999999999"])
 def test_file_of_something_else(content: str, tmp_path: Path) -> None:
     file = tmp_path / "ids"

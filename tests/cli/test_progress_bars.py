@@ -1,4 +1,5 @@
 import io
+from types import SimpleNamespace
 
 import pytest
 
@@ -27,6 +28,20 @@ def test_lines_when_stderr_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> No
     first, second = stream.getvalue().splitlines()
     assert first.startswith("reading: took ")
     assert second.startswith("lowering: failed after ")
+
+
+def test_a_long_step_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream, clock = io.StringIO(), iter([0.0, 29.0, 31.0, 40.0, 62.0, 63.0])
+    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.setattr("specc.cli.progress_bars.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    with shown_progress() as progress, progress.step("training", total=8) as step:
+        for _ in range(4):
+            step.advance()
+    assert stream.getvalue().splitlines() == [
+        "training: 25% after 31 s",
+        "training: 50% after 62 s",
+        "training: took 63.0 s",
+    ]
 
 
 def test_bars_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -203,6 +203,9 @@ def test_nothing_is_said_of_options_that_count(generate: Callable[..., Any]) -> 
     [
         (("--prompt", "a", "--prompt-file", "f"), 2, "the prompt is given twice"),
         (("--prompt", "a", "--plain", "--compare"), 2, "leave --plain out"),
+        (("--prompt", "a", "--plain", "--gamma", 2), 2, "--plain drafts nothing; leave --gamma out"),
+        (("--prompt", "a", "--plain", "--drafter", "ngram"), 2, "leave --drafter out"),
+        (("--prompt", "a", "--plain", "--fused"), 2, "leave --fused out"),
         (("--prompt", "a", "--n", 2, "--compare"), 2, "leave --n out"),
         (("--prompt", "a", "--n", 0), 2, "n is 0"),
         (("--prompt", "a", "--logprobs", 1), 2, "part of --json; add it"),
@@ -235,6 +238,14 @@ def test_prompt_that_is_not_utf8_is_refused(generate: Callable[..., Any], tmp_pa
     outcome = generate("--prompt-file", file)
     assert outcome.code == 2
     assert "prompt.txt is not UTF-8 text (byte 2)" in outcome.err
+
+
+def test_an_empty_prompt_file_is_refused(generate: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "prompt.txt"
+    file.write_text("\n")
+    outcome = generate("--chat", "--prompt-file", file)
+    assert outcome.code == 2
+    assert "prompt.txt holds no prompt" in outcome.err
 
 
 def test_bundle_without_chat_template_says_so(tmp_path: Path) -> None:
