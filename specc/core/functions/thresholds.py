@@ -13,10 +13,11 @@ from specc.core.building import Body, function, value
 
 TOP_K_THRESHOLD = "top_k_threshold"
 TOP_P_THRESHOLD = "top_p_threshold"
+HIGHEST_THRESHOLD = "highest_threshold"
 
-_SMALLEST = 2.0**-126  # the smallest normal float32: what is smaller counts as zero
-_EXPONENT_STEPS = (64, 64, 64, 32, 16, 8, 4, 2, 1)  # in sum at least 253, from 2^-126 up to 2^127; 2^128 is no float32
-_MANTISSA_BITS = 23
+SMALLEST = 2.0**-126  # the smallest normal float32: what is smaller counts as zero
+EXPONENT_STEPS = (64, 64, 64, 32, 16, 8, 4, 2, 1)  # in sum at least 253, from 2^-126 up to 2^127; 2^128 is no float32
+MANTISSA_BITS = 23
 _NEVER = np.finfo(np.float32).max
 
 
@@ -51,14 +52,14 @@ def highest_threshold() -> ir.Function:
         (higher,) = body.call(raise_threshold(), *inputs, threshold, candidate)
         return higher
 
-    threshold = raised(body.constant([0], np.float32), body.constant([_SMALLEST], np.float32))
-    for step in _EXPONENT_STEPS:
+    threshold = raised(body.constant([0], np.float32), body.constant([SMALLEST], np.float32))
+    for step in EXPONENT_STEPS:
         threshold = raised(threshold, body.op("Mul", threshold, body.constant([2.0**step], np.float32)))
     power = threshold
-    for bit in range(1, _MANTISSA_BITS + 1):
+    for bit in range(1, MANTISSA_BITS + 1):
         increment = body.op("Mul", power, body.constant([2.0**-bit], np.float32))
         threshold = raised(threshold, body.op("Add", threshold, increment))
-    return function("highest_threshold", [values, weights, needed], {"threshold": threshold}, body)
+    return function(HIGHEST_THRESHOLD, [values, weights, needed], {"threshold": threshold}, body)
 
 
 @cache
