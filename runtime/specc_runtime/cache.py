@@ -1,16 +1,12 @@
 """What one model's cache holds, token by token, so that no row is ever trusted that was not written for this text."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
 
-from specc_runtime.engines.base import Logits, Tokens
+from specc_runtime.engines.base import Feed, Logits, Tokens
 from specc_runtime.errors import ContextError
-
-Feed = Callable[[Tokens, int, int], Logits]
-"""(tokens `[S]`, cache row of the first, rows of logits wanted) -> logits `[rows, V]`."""
 
 
 @dataclass
@@ -79,18 +75,21 @@ class ModelCache:
         self._ids[position:end] = tokens
         self._length = end
 
-    def extend(self, ids: Tokens, start: int, rows: int = 0) -> Logits:
-        """Write `ids[start:]` in chunks; logits `[rows, V]` of the last `rows` (0 or 1) of them. start < len(ids)."""
+    def extend(self, ids: Tokens, start: int, rows: int = 0, *, feed: Feed | None = None) -> Logits:
+        """Write `ids[start:]` in chunks; logits `[rows, V]` of the last `rows` (0 or 1) of them. start < len(ids).
+
+        feed: another way to write the same rows.
+        """
         started = perf_counter()
         for position in range(start, len(ids), self.max_width):
             end = min(position + self.max_width, len(ids))
-            logits = self._write(ids[position:end], position, rows if end == len(ids) else 0)
+            logits = self._write(ids[position:end], position, rows if end == len(ids) else 0, feed)
         self.effort.prefill_s += perf_counter() - started
         self.effort.prefilled_tokens += len(ids) - start
         return logits
 
-    def _write(self, tokens: Tokens, position: int, rows: int) -> Logits:
+    def _write(self, tokens: Tokens, position: int, rows: int, feed: Feed | None = None) -> Logits:
         self.forget(position)  # should the engine fail half-way, these rows hold nothing
-        logits = self._feed(tokens, position, rows)
+        logits = (feed or self._feed)(tokens, position, rows)
         self.record(tokens, position)
         return logits

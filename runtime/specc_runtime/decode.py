@@ -19,7 +19,7 @@ from specc_runtime.accept import accept_block, accept_greedy, accept_tokenwise
 from specc_runtime.cache import ModelCache
 from specc_runtime.controller import Controller
 from specc_runtime.drafting.base import NO_DRAFT, Draft, Drafter
-from specc_runtime.engines.base import Logits
+from specc_runtime.engines.base import Feed, Logits
 from specc_runtime.fused import FusedRound
 from specc_runtime.history import TokenHistory
 from specc_runtime.logprobs import TokenLogprobs, token_logprobs
@@ -39,7 +39,8 @@ class Job:
 
     eos_ids, end_ids: the model's EOS ids; every id that ends this text. context: most committed tokens.
     max_gamma: most tokens a round may draft. fused: in-graph rounds that serve this request, by gamma.
-    scratch: float32 `[V]`, for acceptance to work in.
+    scratch: float32 `[V]`, for acceptance to work in. full_precision: feeds the verifier at full verification points,
+    where its own caches are too coarse to judge themselves.
     """
 
     params: SamplingParams
@@ -57,6 +58,7 @@ class Job:
     max_gamma: int
     scratch: Logits
     fused: Mapping[int, FusedRound] = field(default_factory=dict)
+    full_precision: Feed | None = None
     stats: Stats = field(default_factory=Stats)
     logprobs: list[TokenLogprobs] = field(default_factory=list)
     finish_reason: FinishReason | None = None
@@ -143,7 +145,7 @@ def verify_from_scratch(job: Job) -> Logits:
     ids = job.history.ids
     incremental = job.verifier.feed(ids[-1:], len(ids) - 1, 1).copy()
     started = perf_counter()
-    logits = job.verifier.extend(ids, 0, rows=1)
+    logits = job.verifier.extend(ids, 0, rows=1, feed=job.full_precision)
     job.stats.record_verification(float(np.abs(logits - incremental).max()), perf_counter() - started)
     return logits
 

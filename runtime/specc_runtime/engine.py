@@ -16,7 +16,7 @@ from specc_runtime.decode import Job
 from specc_runtime.drafting.base import Drafter
 from specc_runtime.drafting.none import NoDrafter
 from specc_runtime.engines import load_programs
-from specc_runtime.engines.base import Programs, Tokens
+from specc_runtime.engines.base import Feed, Programs, Tokens
 from specc_runtime.errors import EngineError, OptionError, RequestError, TokenizerError
 from specc_runtime.generation import Generation
 from specc_runtime.history import TokenHistory
@@ -151,7 +151,8 @@ class Engine:
         chosen = (self._models.default_drafter() if drafter is None else drafter) if max_gamma else None
         self._models.check_options(params, chosen)
         seed = fresh_seed() if params.seed is None else params.seed
-        return _Request(self._prompt_ids(prompt), params, chosen, controller, max_gamma, seed)
+        full_precision = self._models.full_precision(params)
+        return _Request(self._prompt_ids(prompt), params, chosen, controller, max_gamma, seed, full_precision)
 
     def _start(self, request: "_Request", sample: int, streamer: Streamer | None = None) -> Generation:
         models, params = self._models, request.params
@@ -170,6 +171,7 @@ class Engine:
             token_count=models.token_count,
             max_gamma=request.max_gamma,
             scratch=np.empty(self.manifest.verifier.vocab_rows, np.float32),
+            full_precision=request.full_precision,
         )
         if isinstance(request.drafter, str):
             job.drafter = models.drafter(request.drafter, params, request.max_gamma)
@@ -212,7 +214,10 @@ class Engine:
 
 @dataclass(frozen=True)
 class _Request:
-    """What `generate` was asked for, checked and with defaults filled in. controller: None adapts to each text."""
+    """What `generate` was asked for, checked and with defaults filled in. controller: None adapts to each text.
+
+    full_precision: feeds the verifier at full verification points; None: what every step does.
+    """
 
     prompt: Tokens
     params: SamplingParams
@@ -220,3 +225,4 @@ class _Request:
     controller: Controller | None
     max_gamma: int
     seed: int
+    full_precision: Feed | None

@@ -13,8 +13,9 @@ MANIFEST_NAME = "manifest.json"
 MAX_THREADS = 128  # of an engine: starting hundreds takes minutes and pays on no machine
 FEATURES = "features"  # role of the state in which a verifier leaves what a drafter reads of it
 VERIFIER = "verifier"  # owner of the verifier's state; drafters own theirs by their key
+RECOMPUTED = "recomputed."  # before the role of a cache: its fp32 twin, that only full verification points fill
 
-ProgramKind = Literal["prefill", "verify", "draft", "catchup", "round", "loop", "compact"]
+ProgramKind = Literal["prefill", "verify", "draft", "catchup", "round", "loop", "compact", "recompute"]
 AcceptPlace = Literal["host", "graph"]
 Dim = int | str  # a name stands for a dimension the engine binds per call: "S" rows fed, "R" rows asked for
 
@@ -33,7 +34,7 @@ class StateSpec:
     """One buffer a program updates in place: input `name`, output `output` and those in `also` are bound to its memory.
 
     owner: "verifier" or a key of Manifest.drafters: programs with the same owner and role share the buffer.
-    role: what it holds ("layers.3.key", "layers.3.value", "features").
+    role: what it holds ("layers.3.key", "layers.3.value", "features"; "recomputed.layers.3.key" in a `recompute`).
     also: outputs that hold it between the steps of a program that updates it more than once (a round's draft steps).
     """
 
@@ -50,6 +51,7 @@ class StateSpec:
 class Program:
     """One compiled static graph.
 
+    kind: `recompute` is `verify` on fp32 caches of its own, for bundles whose caches are narrower.
     width: rows of `tokens` the program is bound to; `round`: gamma + 1. None: any number of rows up to max_width.
     drafter: key of Manifest.drafters, for draft, catchup and round. topology: key of Manifest.topologies.
     accept: where accept/resample runs. options: request options it serves ("greedy", "temperature", "top_k", ...).

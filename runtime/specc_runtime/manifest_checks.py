@@ -12,6 +12,7 @@ from specc_runtime.manifest import (
     FEATURES,
     MANIFEST_NAME,
     MAX_THREADS,
+    RECOMPUTED,
     VERIFIER,
     DrafterInfo,
     Manifest,
@@ -48,6 +49,7 @@ def check_manifest(manifest: Manifest) -> None:
             if not -1 <= parent < node:
                 raise ManifestError(f"topologies.{key}.parents[{node}]: {parent} is not an earlier node or -1")
     _check_programs(manifest)
+    _check_recomputing(manifest)
     if manifest.tokenizer is not None:
         _check_tokenizer(manifest.tokenizer, manifest)
 
@@ -137,10 +139,25 @@ def _check_features(place: str, program: Program, manifest: Manifest) -> None:
     """A step of the verifier that leaves a drafter's features out would leave stale ones behind."""
     kept = {state.owner for state in program.state if state.role == FEATURES}
     for key, drafter in manifest.drafters.items():
-        concerned = program.drafter == key or program.kind in ("prefill", "verify", "round", "loop")
+        concerned = program.drafter == key or program.kind in ("prefill", "verify", "recompute", "round", "loop")
         if (drafter.features and concerned) != (key in kept):
             found = "has" if key in kept else "lacks"
             raise ManifestError(f"{place}: {found} the state 'features' of drafter {key!r}; re-compile the bundle")
+
+
+def _check_recomputing(manifest: Manifest) -> None:
+    """What is recomputed replaces what `verify` reads, row by row."""
+    caches = {
+        (state.owner, state.role): state.shape
+        for program in manifest.programs
+        if program.kind == "verify"
+        for state in program.state
+    }
+    for index, program in enumerate(manifest.programs):
+        if program.kind == "recompute":
+            found = {(state.owner, state.role.removeprefix(RECOMPUTED)): state.shape for state in program.state}
+            if found != caches:
+                raise ManifestError(f"programs[{index}]: its caches are not those of the verify programs; re-compile")
 
 
 def _check_program(place: str, program: Program, manifest: Manifest) -> None:

@@ -14,12 +14,12 @@ from specc_runtime.drafting.base import Drafter
 from specc_runtime.drafting.features import FeatureDrafter
 from specc_runtime.drafting.model import ModelDrafter
 from specc_runtime.drafting.ngram import NgramDrafter
-from specc_runtime.engines.base import Logits, Programs, Tokens
+from specc_runtime.engines.base import Feed, Logits, Programs, Tokens
 from specc_runtime.errors import IntegrityError, OptionError
 from specc_runtime.fused import FusedRound
 from specc_runtime.manifest import VERIFIER
 from specc_runtime.params import SamplingParams
-from specc_runtime.selection import check_full_precision_caches, check_served, find_round
+from specc_runtime.selection import check_served, coarse_caches, find_round
 from specc_runtime.speculation import round_costs
 from specc_runtime.warp import Warper
 
@@ -101,8 +101,22 @@ class Models:
         owners = (VERIFIER, drafter) if isinstance(drafter, str) and drafter in self._contexts else (VERIFIER,)
         for owner in owners:
             check_served(owner, self._programs.options(owner), params.required_options())
-        if params.verify_every:
-            check_full_precision_caches(self._manifest.programs)
+
+    def full_precision(self, params: SamplingParams) -> Feed | None:
+        """What the request's full verification points feed the verifier with; None: what every step does.
+
+        Raises OptionError: the verifier's caches are narrower than fp32 and no program recomputes them.
+        """
+        dtype = coarse_caches(self._manifest.programs) if params.verify_every else None
+        if dtype is None:
+            return None
+        feed = self._programs.full_precision()
+        if feed is None:
+            raise OptionError(
+                f"verify_every recomputes the context in full-precision caches, this bundle's are {dtype}, and none of "
+                "its programs does it: leave it out, re-compile, or compile with --precision kv=fp32"
+            )
+        return feed
 
     def adaptive_gamma(self, key: str | None, prompt: Tokens, room: int) -> AdaptiveGamma:
         """What chooses among the bundle's gammas for one request; key None: a drafter of the caller's own."""

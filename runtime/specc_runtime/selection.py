@@ -41,15 +41,17 @@ def check_served(owner: str, served: Collection[str], asked: Iterable[str]) -> N
         raise OptionError(f"no program of this bundle for {owner!r} serves {', '.join(missing)}: leave it out")
 
 
-def check_full_precision_caches(programs: Iterable[Program]) -> None:
-    """Raises OptionError if the verifier keeps keys and values in less than fp32.
+def coarse_caches(programs: Iterable[Program]) -> str | None:
+    """The dtype in which the verifier keeps keys and values between rounds, if it is not fp32.
 
     A full verification point is to show how far the caches drifted; caches as coarse as those it judges can't.
     """
     states = (state for program in programs for state in program.state)
-    coarse = {s.dtype for s in states if s.owner == VERIFIER and s.role.startswith("layers.") and s.dtype != "float32"}
-    if coarse:
-        raise OptionError(
-            f"verify_every recomputes the context in full-precision caches, and this bundle's are {min(coarse)}: "
-            "leave it out, or compile with --precision kv=fp32"
-        )
+    kept = (s.dtype for s in states if s.owner == VERIFIER and s.role.startswith("layers."))
+    return min((dtype for dtype in kept if dtype != "float32"), default=None)
+
+
+def recompute_program(programs: Iterable[Program]) -> Program | None:
+    """The program that feeds the verifier any number of rows on fp32 caches of its own, or None."""
+    found = (p for p in programs if (p.kind, p.width, p.batch) == ("recompute", None, 1))
+    return max(found, key=lambda program: program.max_width, default=None)

@@ -12,6 +12,7 @@ from specc.assembly.quality import Distances, log_softmax
 from specc.bundle.layout import CORE_GRAPH
 from specc.check.prompts import token_text
 from specc.check.subject import Subject
+from specc.passes.widen_caches import widen_caches
 from specc.progress import Progress
 from specc.reports import CheckRow
 from specc_runtime.bundle import Bundle
@@ -36,6 +37,7 @@ def check_core_agreement(subject: Subject, progress: Progress) -> Iterator[Check
     with progress.step("programs against core graphs", 1 + len(drafters)) as step:
         found = subject.programs.verify(ids, 0, len(ids)).copy()
         yield _row(VERIFIER, *_core_logits(subject.bundle, VERIFIER, ids), found)
+        yield from _recomputed(subject, ids)
         step.advance()
         for key, info in drafters.items():
             fed = ids[: info.model.context] if info.model else ids
@@ -47,6 +49,17 @@ def check_core_agreement(subject: Subject, progress: Progress) -> Iterator[Check
                 found = np.stack([subject.programs.draft(key, fed[i : i + 1], i).copy() for i in range(len(fed))])
                 yield _row(key, *_core_logits(subject.bundle, key, fed), found)
             step.advance()
+
+
+def _recomputed(subject: Subject, ids: NDArray[np.int64]) -> Iterator[CheckRow]:
+    """The same of the program that recomputes narrow caches, if there is one."""
+    if any(program.kind == "recompute" for program in subject.bundle.manifest.programs):
+        feed = subject.programs.full_precision()
+        if feed is None:
+            raise BundleError(f"{subject.bundle.root}: its recompute program can't be used here; upgrade the engine")
+        found = feed(ids, 0, len(ids)).copy()
+        with _core(subject.bundle, VERIFIER, widened=True) as (quantised, core):
+            yield _row(f"{VERIFIER} on fp32 caches", quantised, core.logits(ids), found)
 
 
 def _row(role: str, quantised: bool, expected: NDArray[np.float32], found: NDArray[np.float32]) -> CheckRow:
@@ -96,14 +109,17 @@ def _feature_core_logits(
 
 
 @contextmanager
-def _core(bundle: Bundle, role: str) -> Iterator[tuple[bool, CoreText]]:
-    """Whether a core graph of the bundle has 8-bit weights, and the graph with weights mapped from the weights file."""
+def _core(bundle: Bundle, role: str, *, widened: bool = False) -> Iterator[tuple[bool, CoreText]]:
+    """Whether a core graph of the bundle has 8-bit weights, and the graph with weights mapped from the weights file.
+
+    widened: with fp32 caches, whatever the graph's own are.
+    """
     name = CORE_GRAPH.format(role=role)
     if name not in bundle.manifest.files:
         raise BundleError(f"{bundle.root}: its manifest lists no {name}; re-compile the bundle")
     path = bundle.path(name)
     try:
-        graph = ir.load(path)
+        graph = widen_caches(ir.load(path)) if widened else ir.load(path)
         ir.external_data.set_base_dir(graph.graph, str(bundle.root))
         yield any(v.dtype == ir.DataType.UINT8 for v in graph.graph.initializers.values()), CoreText(graph)
     except Exception as error:  # a damaged graph fails in as many ways as there are bytes

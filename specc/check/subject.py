@@ -76,3 +76,4 @@ class _Chained:
         self.verify, self.draft, self.catchup = programs.verify, programs.draft, programs.catchup
         self.round, self.options = programs.round, programs.options
         self.max_width, self.reset = programs.max_width, programs.reset
+        self.full_precision = programs.full_precision

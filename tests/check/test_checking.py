@@ -45,6 +45,7 @@ def test_good_bundles_pass(precision: str, tiny: TinyBundles) -> None:
         "file hashes",
         "tiny twin",
         "verifier against its core graph",
+        *(["verifier on fp32 caches against its core graph"] if "kv" in precision else []),
         "drafter against its core graph",
         "row independence",
         "greedy, prose",
@@ -126,6 +127,12 @@ def test_a_verifier_program_that_computes_something_else(precision: str, copy: C
     report = check_bundle(bundle)
     assert failed(report) == {"verifier against its core graph"}
     assert "KL" in detail(report, "verifier against its core graph")
+
+
+def test_a_recompute_program_that_computes_something_else(copy: Callable[..., Path]) -> None:
+    bundle = copy(precision="reference,kv=fp16")
+    edit_graph(bundle, "programs/verifier.recompute.onnx", scaled_attribute("GroupQueryAttention", "scale", 3.0))
+    assert failed(check_bundle(bundle)) == {"verifier on fp32 caches against its core graph"}
 
 
 def test_a_drafter_program_that_computes_something_else(copy: Callable[..., Path]) -> None:

@@ -1,6 +1,9 @@
 """Full verification points on compiled bundles: the same in speculative and in plain decoding, drift told, repaired."""
 
+import shutil
+from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +11,8 @@ import pytest
 
 from specc.cli.app import run
 from specc_runtime import Engine, OptionError, SamplingParams
+from specc_runtime.manifest import MANIFEST_NAME
+from specc_runtime.manifest_writing import manifest_json
 from tests.support.refusals import refuses
 from tests.support.tiny_models import TinyBundles
 
@@ -63,15 +68,75 @@ def test_a_spoiled_cache_is_found_and_replaced(tiny: TinyBundles, way: dict[str,
     assert rest == fresh.finish().ids[: len(rest)]
 
 
-@pytest.mark.parametrize("precision", ["reference,kv=fp16", "embedding=fp16,kv=fp16,draft=bf16"])
-def test_coarse_caches_are_refused(tiny: TinyBundles, precision: str, capsys: pytest.CaptureFixture[str]) -> None:
-    engine = load(tiny, precision)
+COARSE = "reference,kv=fp16"
+
+
+@pytest.mark.parametrize("every", [5, 16])
+def test_with_16_bit_caches_speculative_is_plain_for_every_gamma(tiny: TinyBundles, every: int) -> None:
+    engine = Engine.load(tiny.bundle(precision=COARSE, gammas=tuple(range(1, 9)), context=128))
+    plain = engine.generate(PROMPT, params(every), plain=True).finish()
+    points = [n for n in range(len(PROMPT) + 1, len(PROMPT) + LENGTH) if n % every == 0]
+    assert plain.stats.full_verifications == len(points)
+    for gamma in range(1, 9):
+        speculative = engine.generate(PROMPT, params(every), gamma=gamma).finish()
+        assert speculative.ids == plain.ids, gamma
+        assert speculative.stats.full_verifications == len(points)
+        difference = speculative.stats.largest_logit_difference
+        assert difference == pytest.approx(plain.stats.largest_logit_difference, rel=0, abs=1e-5)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_at_each_point_the_token_is_that_of_full_precision_caches(tiny: TinyBundles, temperature: float) -> None:
+    """A point at every token: the text of a bundle that is fp32 throughout, drift told of although nothing shows it."""
+    asked = params(1, temperature=temperature, seed=3, logprobs=0)
+    coarse, exact = (
+        load(tiny, precision).generate(PROMPT, asked, gamma=3).finish() for precision in (COARSE, "reference")
+    )
+    assert coarse.ids == exact.ids
+    told, expected = ([entry.logprob for entry in made.logprobs or ()][1:] for made in (coarse, exact))
+    assert len(told) == LENGTH - 1
+    np.testing.assert_allclose(told, expected, rtol=0, atol=2e-6)
+    assert 1e-5 < coarse.stats.largest_logit_difference < 0.1
+    assert exact.stats.largest_logit_difference < 1e-5
+
+
+def test_the_caches_are_replaced_by_the_full_precision_ones_rounded(tiny: TinyBundles) -> None:
+    engine = load(tiny, COARSE)
+    engine.generate(PROMPT, params(16), plain=True).finish()
+    buffers = engine._models._programs._caches._buffers  # type: ignore[attr-defined]
+    held = slice(0, 48)  # the last point
+    for number in range(3):
+        for part in ("key", "value"):
+            (kept, _), (exact, _) = (
+                buffers["verifier", f"{prefix}layers.{number}.{part}"] for prefix in ("", "recomputed.")
+            )
+            assert exact[:, :, held].any()
+            np.testing.assert_array_equal(kept[:, :, held], exact[:, :, held].astype(np.float16))
+
+
+def test_the_second_session_is_made_only_for_who_asks(tiny: TinyBundles) -> None:
+    engine = load(tiny, COARSE)
+    programs = engine._models._programs
+    engine.generate(PROMPT, params(0), gamma=3).finish()
+    assert "_recompute" not in vars(programs)
+    engine.generate(PROMPT, params(16), gamma=3)
+    assert programs.full_precision() is programs.full_precision() is not None
+
+
+def test_without_a_program_for_it_coarse_caches_are_refused(
+    tiny: TinyBundles, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in bundles of versions before there was one."""
+    made = load(tiny, COARSE).bundle
+    root = Path(shutil.copytree(made.root, tmp_path / "older"))
+    programs = tuple(program for program in made.manifest.programs if program.kind != "recompute")
+    (root / MANIFEST_NAME).write_text(manifest_json(replace(made.manifest, programs=programs)), encoding="utf-8")
+    engine = Engine.load(root)
     for way in ({"plain": True}, *WAYS):
         with refuses(OptionError, "verify_every", "float16", "--precision kv=fp32"):
             engine.generate(PROMPT, params(16), **way)
     assert len(engine.generate(PROMPT, params(0), gamma=3).finish().ids) == LENGTH
-    bundle = str(engine.bundle.root)
-    assert run(["run", bundle, "--prompt", "ab", "--verify-every", "16"]) == 2
+    assert run(["run", str(root), "--prompt", "ab", "--verify-every", "16"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 

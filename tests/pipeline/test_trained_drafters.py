@@ -186,6 +186,23 @@ def test_speculation_changes_nothing(tiny: TinyBundles, folders: dict[str, Path]
     assert accepted > 0 or name == "unlike both"
 
 
+@pytest.mark.parametrize("name", MAKERS)
+def test_with_16_bit_caches_full_verification_renews_features_too(
+    tiny: TinyBundles, folders: dict[str, Path], spoken: NDArray[np.int64], name: str
+) -> None:
+    engine = Engine.load(tiny.bundle(draft=str(folders[name]), precision="reference,kv=fp16", gammas=GAMMAS))
+    asked = SamplingParams(max_new_tokens=1000, ignore_eos=True, verify_every=7)
+    plain = engine.generate(PROMPT, asked, plain=True).finish()
+    assert plain.stats.full_verifications == 6
+    audited = Audited(engine, FeatureReference(tiny.model(), MAKERS[name](spoken)), tolerance=1e-2)  # 16-bit caches
+    assert engine.generate(PROMPT, asked, drafter=audited, gamma=3).finish().ids == plain.ids
+    assert audited.drafts > 3
+    for gamma in GAMMAS:
+        generation = engine.generate(PROMPT, asked, gamma=gamma).finish()
+        assert generation.ids == plain.ids, gamma
+        assert generation.stats.full_verifications == 6
+
+
 def test_what_the_manifest_says(tiny: TinyBundles, folders: dict[str, Path], spoken: NDArray[np.int64]) -> None:
     bundle = tiny.bundle(draft=str(folders["distilled"]), gammas=GAMMAS)
     manifest = open_bundle(bundle).manifest

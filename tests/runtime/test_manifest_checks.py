@@ -30,6 +30,17 @@ def with_features(*keeping: str) -> Manifest:
     return replace(SMALL, programs=programs, drafters={**SMALL.drafters, "draft": reading})
 
 
+def recomputing(**changes: object) -> Manifest:
+    """The small manifest with a program that recomputes its one cache, changed."""
+    cache = replace(STATE, **{"role": f"recomputed.{STATE.role}"} | changes)  # type: ignore[arg-type]
+    program = replace(SMALL.programs[0], id="r", kind="recompute", state=(cache,))
+    return replace(SMALL, programs=(*SMALL.programs, program))
+
+
+def test_a_program_may_recompute_the_caches_of_verify() -> None:
+    check_manifest(recomputing())
+
+
 def test_the_small_manifest_holds_together() -> None:
     check_manifest(SMALL)
 
@@ -71,6 +82,9 @@ def test_the_small_manifest_holds_together() -> None:
         (measured((0.1,) * 5, 0.0, (1.5,) * 4, 1.0, 9), "acceptance and draft_rate must lie between 0 and 1"),
         (with_features(), r"programs\[0\]: lacks the state 'features' of drafter 'draft'"),
         (with_features("v", "p"), r"programs\[2\]: lacks the state 'features' of drafter 'draft'"),
+        (with_program(kind="recompute"), r"programs\[0\]: its caches are not those of the verify programs"),
+        (recomputing(shape=(1, 1, 21, 4)), r"programs\[3\]: its caches are not those of the verify programs"),
+        (recomputing(role="recomputed.layers.0.value"), r"programs\[3\]: its caches are not those"),
         (with_features("v", "d"), r"programs\[1\]: lacks the state 'features' of drafter 'draft'"),
         (with_program(state=(FEATURES,)), r"programs\[0\]: has the state 'features' of drafter 'draft'"),
         (

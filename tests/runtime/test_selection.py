@@ -5,9 +5,10 @@ import pytest
 from specc_runtime.errors import EngineError, OptionError
 from specc_runtime.manifest import Program, StateSpec
 from specc_runtime.selection import (
-    check_full_precision_caches,
     check_served,
+    coarse_caches,
     find_round,
+    recompute_program,
     stepping_program,
     usable_programs,
 )
@@ -54,7 +55,7 @@ def test_an_option_that_nothing_serves_is_named() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8"])
-def test_coarse_caches_can_not_be_judged(dtype: str) -> None:
+def test_only_the_verifiers_keys_and_values_between_rounds_are_coarse(dtype: str) -> None:
     def holding(owner: str, role: str, dtype: str) -> Program:
         return replace(VERIFY, state=(StateSpec("past", "present", owner, role, dtype, (1, 1, 20, 4)),))
 
@@ -63,6 +64,12 @@ def test_coarse_caches_can_not_be_judged(dtype: str) -> None:
         holding("draft", "layers.0.key", dtype),
         holding("verifier", "features", dtype),
     )
-    check_full_precision_caches(fine)
-    with refuses(OptionError, dtype, "verify_every", "--precision kv=fp32"):
-        check_full_precision_caches((*fine, holding("verifier", "layers.0.value", dtype)))
+    assert coarse_caches(fine) is None
+    assert coarse_caches((*fine, holding("verifier", "layers.0.value", dtype))) == dtype
+
+
+def test_what_recomputes_is_chosen_by_kind_and_width() -> None:
+    wide, fixed = replace(VERIFY, kind="recompute", id="wide", max_width=64), replace(VERIFY, kind="recompute", width=4)
+    narrow = replace(wide, id="narrow", max_width=2)
+    assert recompute_program((*MANIFEST.programs, fixed)) is None
+    assert recompute_program((*MANIFEST.programs, fixed, narrow, wide)) is wide

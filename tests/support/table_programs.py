@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from specc_runtime.accept import accept_block, draw
 from specc_runtime.bundle import Bundle
 from specc_runtime.engine import Engine
-from specc_runtime.engines.base import RoundSampling
+from specc_runtime.engines.base import Feed, RoundSampling
 from specc_runtime.manifest import DrafterInfo, Manifest, ModelInfo, Program, TokenizerInfo
 from specc_runtime.params import OPTIONS
 
@@ -73,6 +73,9 @@ class TablePrograms:
         p = _law(self._feed("verifier", verified, end, gamma + 1), sampling.temperature)
         accepted = accept_block(drafted, p, np.stack(laws), uniforms[gamma:].astype(np.float64))
         return np.array([*drafted[: accepted.count], accepted.token])
+
+    def full_precision(self) -> Feed | None:
+        return None
 
     def options(self, owner: str) -> frozenset[str]:
         return OPTIONS

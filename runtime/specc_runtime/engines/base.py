@@ -9,6 +9,7 @@ Features are state like caches and never cross this interface, so they may live 
 the rows it is fed, `draft` leaves the drafter's own prediction for the row after, `catchup` leaves none.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,6 +20,8 @@ from specc_runtime.manifest import Program
 
 Tokens = NDArray[np.int64]
 Logits = NDArray[np.float32]
+Feed = Callable[[Tokens, int, int], Logits]
+"""(tokens `[S]`, cache row of the first, rows of logits wanted) -> logits `[rows, V]`."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,14 @@ class Programs(Protocol):
         tokens: the last committed ones, as many as its input has (2, or gamma + 1 for a feature drafter).
         position: index of the first of them in the text.
         uniforms: `[2 gamma + 1]` in [0, 1): gamma to draft with, gamma to accept with, one for the last token.
+        """
+        ...
+
+    def full_precision(self) -> Feed | None:
+        """What feeds the verifier as `verify` does, but reads and writes fp32 keys and values of its own.
+
+        The rows it writes are then rounded into the caches of `verify`. Loaded when first asked for. None: the bundle
+        has no usable `recompute` program; nobody asks where the caches of `verify` are fp32.
         """
         ...
 

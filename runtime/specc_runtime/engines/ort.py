@@ -7,6 +7,7 @@ of them nothing is allocated.
 
 import re
 from collections.abc import Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specc_runtime.bundle import Bundle
-from specc_runtime.engines.base import Logits, RoundSampling, Tokens
+from specc_runtime.engines.base import Feed, Logits, RoundSampling, Tokens
 from specc_runtime.errors import EngineError
-from specc_runtime.manifest import VERIFIER, Program, StateSpec, TensorSpec
-from specc_runtime.selection import stepping_program, usable_programs
+from specc_runtime.manifest import RECOMPUTED, VERIFIER, Program, StateSpec, TensorSpec
+from specc_runtime.selection import recompute_program, stepping_program, usable_programs
 
 INSTALL = 'pip install "onnxruntime>=1.32"'
 MIN_VERSION = (1, 32)
@@ -54,12 +55,12 @@ class OrtPrograms:
     def __init__(self, bundle: Bundle, programs: tuple[Program, ...], threads: int, fused: bool) -> None:
         models = {key for key, drafter in bundle.manifest.drafters.items() if drafter.kind == "model"}
         self.rounds = tuple(p for p in programs if fused and p.kind == "round" and p.drafter in models)
-        self._caches = _Caches()
+        self._programs, self._caches = programs, _Caches()
+        self._session = partial(_Session, bundle, threads=threads, caches=self._caches)
         self._steps = {
-            owner: _StepProgram(_Session(bundle, stepping_program(programs, owner), threads, self._caches))
-            for owner in (VERIFIER, *models)
+            owner: _StepProgram(self._session(stepping_program(programs, owner))) for owner in (VERIFIER, *models)
         }
-        self._rounds = {p.id: _RoundProgram(_Session(bundle, p, threads, self._caches)) for p in self.rounds}
+        self._rounds = {p.id: _RoundProgram(self._session(p)) for p in self.rounds}
 
     def verify(self, tokens: Tokens, position: int, rows: int) -> Logits:
         return self._steps[VERIFIER](tokens, position, rows)
@@ -80,6 +81,15 @@ class OrtPrograms:
         sampling: RoundSampling,
     ) -> Tokens:
         return self._rounds[program.id](tokens, position, uniforms, sampling)
+
+    def full_precision(self) -> Feed | None:
+        return self._recompute
+
+    @cached_property
+    def _recompute(self) -> "_Recompute | None":
+        """Loaded late: its session prepacks the verifier's weights a second time, and few requests need it."""
+        program = recompute_program(self._programs)
+        return None if program is None else _Recompute(self._session(program), self._caches)
 
     def options(self, owner: str) -> frozenset[str]:
         return self._steps[owner].options
@@ -106,6 +116,10 @@ class _Caches:
             zeros = np.zeros(state.shape, stored)
             self._buffers[key] = zeros, OrtValue.ortvalue_from_numpy_with_onnx_type(zeros, onnx_type)
         return self._buffers[key][1]
+
+    def array(self, owner: str, role: str) -> NDArray[Any]:
+        """The memory of a buffer that some program uses already."""
+        return self._buffers[owner, role][0]
 
     def zero(self) -> None:
         for array, _ in self._buffers.values():
@@ -187,6 +201,32 @@ class _StepProgram:
             "rows": np.arange(width - rows, width, dtype=np.int64),
         }
         return self._session.bind(inputs, {"logits": logits[None]}), fed, logits
+
+
+class _Recompute:
+    """The verifier's step on fp32 keys and values, each row of which is then rounded into the cache it is kept in."""
+
+    def __init__(self, session: _Session, caches: _Caches) -> None:
+        self._step = _StepProgram(session)
+        self._pairs = [
+            (caches.array(state.owner, state.role), caches.array(state.owner, state.role.removeprefix(RECOMPUTED)))
+            for state in session.program.state
+            if state.role.startswith(RECOMPUTED)
+        ]
+        for exact, rounded in self._pairs:
+            if exact.dtype != np.float32 or rounded.dtype != np.float16:
+                raise EngineError(
+                    f"program {session.program.id!r}: the ort engine rounds float32 to float16, "
+                    f"not {exact.dtype} to {rounded.dtype}; re-compile"
+                )
+
+    def __call__(self, tokens: Tokens, position: int, rows: int) -> Logits:
+        logits = self._step(tokens, position, rows)
+        written = slice(position, position + len(tokens))
+        with np.errstate(over="ignore"):  # infinite, as the other programs' own casts make it
+            for exact, rounded in self._pairs:
+                rounded[:, :, written] = exact[:, :, written]
+        return logits
 
 
 class _RoundProgram:

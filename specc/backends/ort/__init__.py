@@ -13,7 +13,10 @@ BACKEND = Backend(
     measure_threads=measure_threads,
     toolchain=("onnxruntime", "onnx", "onnx_ir"),
     summary=__doc__,
-    programs={**dict.fromkeys(("prefill", "verify", "catchup", "draft"), HOST_OPTIONS), "round": ROUND_OPTIONS},
+    programs={
+        **dict.fromkeys(("prefill", "verify", "recompute", "catchup", "draft"), HOST_OPTIONS),
+        "round": ROUND_OPTIONS,
+    },
     weight_dtypes=frozenset({"fp32", "fp16", "bf16", "int8"}),
     evidence=EVIDENCE,
     container=Container("python:3.12-slim", ("onnxruntime",)),

@@ -8,7 +8,8 @@ from specc.legalize.ort import OPS
 from specc.legalize.rewriting import legalize
 from specc.passes.bake_topology import bake_topology
 from specc.passes.fuse_round import DRAFTER, VERIFIER, between_steps, fuse_round
-from specc_runtime.manifest import Program, ProgramKind, StateSpec
+from specc.passes.widen_caches import widen_caches
+from specc_runtime.manifest import RECOMPUTED, Program, ProgramKind, StateSpec
 from specc_runtime.params import OPTIONS
 
 REQUIRES = ("ort>=1.32",)
@@ -20,6 +21,7 @@ def emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
     """One file a model: programs that differ only in their width share its session, hence its prepacked weights."""
     width = request.prefill_width
     programs = _open_programs(request.verifier, staging, ("prefill", "verify"), width, drafter=None)
+    programs += _recompute_program(request.verifier, staging, width)
     for key, drafter in request.drafters.items():
         programs += _open_programs(drafter, staging, ("catchup", "draft"), width, drafter=key)
         if request.fuse:
@@ -27,11 +29,29 @@ def emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
     return programs
 
 
+def _recompute_program(verifier: CoreModel, staging: Staging, width: int) -> tuple[Program, ...]:
+    """For full verification points: the verifier on fp32 caches, where its own are narrower; else none."""
+    kept = verifier.state()
+    wide = replace(verifier, graph=widen_caches(verifier.graph.clone()))
+    narrow = {state.name for state, widened in zip(kept, wide.state(), strict=True) if state != widened}
+    if not narrow:
+        return ()
+    path = f"programs/{verifier.role}.recompute.onnx"
+    (program,) = _open_programs(wide, staging, ("recompute",), width, drafter=None, path=path)
+    state = tuple(replace(s, role=RECOMPUTED + s.role) if s.name in narrow else s for s in program.state)
+    return (replace(program, state=state),)
+
+
 def _open_programs(
-    core: CoreModel, staging: Staging, kinds: tuple[ProgramKind, ...], width: int, drafter: str | None
+    core: CoreModel,
+    staging: Staging,
+    kinds: tuple[ProgramKind, ...],
+    width: int,
+    drafter: str | None,
+    path: str | None = None,
 ) -> tuple[Program, ...]:
-    """The programs of one decoder: one graph that takes up to `width` tokens."""
-    path = f"programs/{core.role}.onnx"
+    """The programs of one decoder: one graph that takes up to `width` tokens, in a file of the decoder's name."""
+    path = path or f"programs/{core.role}.onnx"
     graph = bake_topology(core.graph.clone(), None)
     state = core.state()
     cached = {s.name for s in state} | {s.output for s in state}

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -80,6 +81,27 @@ def test_no_program_holds_weights_of_its_own(bundle: Path) -> None:
     for path in [*bundle.glob("programs/*"), *bundle.glob("core/*.onnx")]:
         graph = onnx.load(path, load_external_data=False).graph
         assert all(t.data_location == onnx.TensorProto.EXTERNAL for t in graph.initializer)
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("narrow")
+    compiled(tiny_model(root / "m"), root / "b", gammas=(1, 3), precision="reference,kv=fp16")
+    return root / "b"
+
+
+def test_narrow_caches_are_recomputed_by_one_program_more(narrow: Path, manifest: Manifest) -> None:
+    """The verify program but for its file and the fp32 caches it has for itself."""
+    assert not any(program.kind == "recompute" for program in manifest.programs)
+    programs = open_bundle(narrow).manifest.programs
+    (recompute,) = (program for program in programs if program.kind == "recompute")
+    (verify,) = (program for program in programs if program.kind == "verify")
+    state = tuple(replace(s, role=f"recomputed.{s.role}", dtype="float32") for s in verify.state)
+    assert recompute == replace(verify, id=recompute.id, kind="recompute", file=recompute.file, state=state)
+    assert recompute.file != verify.file
+    graph = onnx.load(narrow / recompute.file, load_external_data=False).graph
+    types = {v.name: v.type.tensor_type.elem_type for v in graph.input}
+    assert {types[s.name] for s in state} == {onnx.TensorProto.FLOAT}
 
 
 def test_only_known_domains(bundle: Path) -> None:

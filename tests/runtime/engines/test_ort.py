@@ -130,6 +130,17 @@ def test_a_state_dtype_without_caches_is_refused(tmp_path: Path) -> None:
         load_programs(edited(bundle, state=(state,))).verify(ids(1), 0, 1)
 
 
+def test_caches_it_can_not_round_into_are_not_recomputed(tmp_path: Path) -> None:
+    bundle = open_bundle(write_onnx_bundle(tmp_path / "bundle"))
+    assert load_programs(bundle).full_precision() is None
+    verify = next(p for p in bundle.manifest.programs if p.kind == "verify")
+    state = tuple(replace(s, role=f"recomputed.{s.role}") for s in verify.state)
+    programs = (*bundle.manifest.programs, replace(verify, id="r", kind="recompute", state=state))
+    loaded = load_programs(replace(bundle, manifest=replace(bundle.manifest, programs=programs)))
+    with pytest.raises(EngineError, match=r"'r': the ort engine rounds float32 to float16, not .* to float32"):
+        loaded.full_precision()
+
+
 def test_a_damaged_program_is_named(tmp_path: Path) -> None:
     bundle = open_bundle(write_onnx_bundle(tmp_path / "bundle"))
     bundle.path("programs/model.onnx").write_bytes(b"no protobuf at all")
