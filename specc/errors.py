@@ -10,6 +10,7 @@ SpeccError (specc_runtime)
     ├── OptionError        a compile option is out of range or contradicts another
     ├── PassError          a pass broke an invariant (names the pass and those before it)
     ├── LegalizeError      a backend has no form for an op (names op, rules file, next step)
+    ├── BuildError         the vendor's compiler refused a program (names it and the compiler's first error)
     └── ResourceError      the installation lacks a data file it ships
 
 Each message is one line: what was asked, what was found, what is known, what to do next.
@@ -55,6 +56,10 @@ class PassError(CompileError):
 
 class LegalizeError(CompileError):
     """A backend has no form for an op of the core graph."""
+
+
+class BuildError(CompileError):
+    """The vendor's compiler refused a program."""
 
 
 class ResourceError(CompileError):

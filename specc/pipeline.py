@@ -25,7 +25,7 @@ from specc.bundle.leftovers import clear_leftovers
 from specc.bundle.staging import Staging, check_output, staged
 from specc.errors import OptionError
 from specc.models.limits import check_context, largest_context
-from specc.options import DEFAULT_CONTEXT, CompileOptions, Precision
+from specc.options import DEFAULT_CONTEXT, CompileOptions, Precision, PrecisionPolicy, parse_precision
 from specc.progress import Progress, Silent
 from specc.render import bundle_readme
 from specc.render.chat import conversation
@@ -90,12 +90,20 @@ def _plan(options: CompileOptions, progress: Progress) -> _Plan:
         context = options.context or min(DEFAULT_CONTEXT, largest_context(verifier.spec))
         check_context(verifier.spec, context, verifier.checkpoint.path)
         drafters = plan_drafters(options, verifier, context)
-    precision = options.precision.resolve(target.dtypes, verifier.dtype, backend.state_dtypes)
+    precision = _policy(options, backend, target).resolve(target.dtypes, verifier.dtype, backend.state_dtypes)
     if precision.kv not in backend.state_dtypes:
         known = ", ".join(sorted(backend.state_dtypes))
         raise OptionError(f"precision: kv={precision.kv} is not built by backend {backend.name!r}; known: {known}")
     slack = max(options.gammas) + 1 + backend.slack
     return _Plan(options, target, backend, verifier, drafters, precision, context, slack)
+
+
+def _policy(options: CompileOptions, backend: Backend, target: Target) -> PrecisionPolicy:
+    if options.precision is not None:
+        return options.precision
+    return (
+        PrecisionPolicy() if backend.default_precision is None else parse_precision(backend.default_precision(target))
+    )
 
 
 def _check_options(options: CompileOptions) -> None:

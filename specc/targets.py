@@ -6,7 +6,7 @@ out. Adding a target means adding a file.
 
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources.abc import Traversable
@@ -21,6 +21,7 @@ KINDS = ("cpu", "gpu", "tpu")
 DTYPES = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8", "int4")
 
 _RATE = "tops_"
+_SEVERAL_MACHINES = "tensorrt"  # the backend whose programs may be for several machines
 _TEXTS = ("name", "title", "vendor", "kind", "architecture", "default_backend")
 _LISTS = ("dtypes", "backends")
 _FIGURES = ("memory_gib", "bandwidth_gb_s", *(_RATE + dtype for dtype in DTYPES))
@@ -31,7 +32,8 @@ _KEYS = (*_TEXTS, *_LISTS, *_FIGURES, "notes", "sources")
 class Target:
     """One machine.
 
-    architecture: what its compilers call it ("sm80", "gfx942", "v5e"). dtypes: those its matrix units compute in.
+    architecture: what its compilers call it ("sm80", "gfx942", "v5e"); of several machines, joined by commas.
+    dtypes: those its matrix units compute in.
     memory_gib, bandwidth_gb_s: device memory and its peak bandwidth (GB: 10^9 bytes); None where not stated.
     tops: dense peak rate of matrix products by dtype, 10^12 operations per second, no sparsity counted.
     sources: the address each figure was taken from, by its key in the file.
@@ -60,8 +62,12 @@ def known_targets() -> tuple[str, ...]:
 def load_target(name: str) -> Target:
     """The target called `name`, or described by the TOML file at path `name` (ends in .toml).
 
-    Raises TargetError: no such target or file, a file that is not TOML, or one that breaks a rule of `parse_target`.
+    Several names, joined by commas, are one target for the backends that serve several machines with one bundle.
+    Raises TargetError: no such target or file, a file that is not TOML, or one that breaks a rule of `parse_target`;
+    targets that share no such backend.
     """
+    if "," in name:
+        return _together([load_target(part.strip()) for part in name.split(",")])
     if name.endswith(".toml"):
         path = Path(name)
         try:
@@ -88,6 +94,25 @@ def parse_target(text: str, name: str, where: str) -> Target:
         return _target(table, name)
     except TargetError as error:
         raise TargetError(f"target file {where}: {error}") from error
+
+
+def _together(targets: Sequence[Target]) -> Target:
+    """Several machines as one: what all of them compute in, the least memory of any, and nothing about speed."""
+    name = ",".join(target.name for target in targets)
+    if any(_SEVERAL_MACHINES not in target.backends for target in targets):
+        raise TargetError(f"targets {name}: one bundle for several machines is built by {_SEVERAL_MACHINES} only")
+    memory = [target.memory_gib for target in targets if target.memory_gib is not None]
+    return Target(
+        name=name,
+        title=", ".join(target.title for target in targets),
+        vendor=targets[0].vendor,
+        kind=targets[0].kind,
+        architecture=",".join(dict.fromkeys(target.architecture for target in targets)),
+        dtypes=tuple(dtype for dtype in targets[0].dtypes if all(dtype in target.dtypes for target in targets)),
+        backends=(_SEVERAL_MACHINES,),
+        default_backend=_SEVERAL_MACHINES,
+        memory_gib=min(memory, default=None),
+    )
 
 
 @cache

@@ -131,4 +131,5 @@ def _core(
             partial(quantize_linears, parts=quantised, row_scales=row_scales),
         ],
     )
-    return CoreModel(role=role, graph=graph, head_rows=rows, cache_rows=cache_rows)
+    wide_head = dtypes["head"] == "fp32"
+    return CoreModel(role=role, graph=graph, head_rows=rows, cache_rows=cache_rows, wide_head=wide_head)

@@ -21,13 +21,15 @@ class CoreModel:
     """One decoder in core form, S and R open, its topology still an input.
 
     role: "verifier" or the drafter's key. graph: never changed by a backend; it clones what it lowers.
-    head_rows: rows of logits. cache_rows: rows of each of its caches.
+    head_rows: rows of logits. cache_rows: rows of each of its caches. wide_head: its head is to multiply in fp32, even
+    where it reads an embedding table that is stored in 16 bits.
     """
 
     role: str
     graph: ir.Model
     head_rows: int
     cache_rows: int
+    wide_head: bool = False
 
     def state(self) -> tuple[StateSpec, ...]:
         """The caches, and the features a verifier keeps for a drafter, as pairs of graph input and output."""
@@ -107,7 +109,8 @@ class Backend:
     emit: lowers, stages and describes the programs of a request. toolchain: packages whose versions the manifest names.
     measure_threads: the fastest number of engine threads for a written bundle, None where threads mean nothing.
     row_scales: its 8-bit weights have one scale a row, not one a block. runs_here: whether the machine that compiles
-    runs what it compiled, so that speculation is measured there.
+    runs what it compiled, so that speculation is measured there. default_precision: what a compile to a target takes
+    when none is asked for, as the user would write it; None: the reference.
 
     What follows is for docs/backends.md (`make docs`) and `specc emit`; nothing is compiled by it.
     summary: the backend in a line. programs: the kinds it emits, each with the request options it serves.
@@ -124,6 +127,7 @@ class Backend:
     toolchain: tuple[str, ...]
     row_scales: bool = False
     runs_here: bool = True
+    default_precision: Callable[[Target], str] | None = None
     summary: str = ""
     programs: Mapping[ProgramKind, Collection[str]] = field(default_factory=dict)
     weight_dtypes: frozenset[str] = frozenset()

@@ -53,10 +53,9 @@ _PATH = click.Path(path_type=Path)
 @click.option("--context", type=int, help=f"Positions the caches hold.  [default: {DEFAULT_CONTEXT}, or the model's]")
 @click.option(
     "--precision",
-    default="reference",
-    show_default=True,
     metavar="P",
-    help="reference, balanced, int8, and/or PART=DTYPE,... (attention, mlp, head, kv, embedding, draft).",
+    help="reference, balanced, int8, and/or PART=DTYPE,... (attention, mlp, head, kv, embedding, draft).  "
+    "[default: reference, on GPUs balanced]",
 )
 @click.option("--fuse", is_flag=True, help="Add programs that run a whole round in one call.")
 @click.option(
@@ -113,7 +112,7 @@ def _options(asked: dict[str, Any]) -> CompileOptions:
         backend=asked["backend"],
         gammas=parse_gammas(asked["gamma"]),
         context=asked["context"],
-        precision=parse_precision(asked["precision"]),
+        precision=None if asked["precision"] is None else parse_precision(asked["precision"]),
         fuse=asked["fuse"],
         draft_vocabulary=None if draft_vocab is None else parse_draft_vocabulary(draft_vocab),
         calibration=asked["calibration"],

@@ -1,7 +1,7 @@
 """What one compile is asked for, parsed and checked before anything is opened."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -97,6 +97,7 @@ class CompileOptions:
 
     model: any name of a checkpoint. target: a known target or the path of a .toml file.
     backend: one that the target lists; None: the target's default.
+    precision: None: what the backend takes by default.
     context: positions the caches hold; None: DEFAULT_CONTEXT, or the model's own limit where that is smaller.
     threads: engine threads; None: measured. fuse: add `round` programs. force: replace an existing output.
     calibration: a text distances and token counts are measured on; None: the shipped one.
@@ -111,7 +112,7 @@ class CompileOptions:
     backend: str | None = None
     gammas: tuple[int, ...] = (4,)
     context: int | None = None
-    precision: PrecisionPolicy = field(default_factory=PrecisionPolicy)
+    precision: PrecisionPolicy | None = None
     fuse: bool = False
     draft_vocabulary: DraftVocabulary | None = None
     calibration: Path | None = None

@@ -1,0 +1,141 @@
+"""Programs of the TensorRT backend: an engine a model, with a profile for each width, and rounds in one engine each."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import onnx_ir as ir
+
+from specc.backends.record import CoreModel, EmitRequest, tensor_spec
+from specc.backends.tensorrt.architectures import architectures, is_buildable
+from specc.backends.tensorrt.build_script import SCRIPT, build_script
+from specc.backends.tensorrt.building import PACKAGE, VERSION, Profile, build_engine, load_builder
+from specc.backends.tensorrt.graphs import round_graph, stepping_graph
+from specc.bundle.staging import Staging
+from specc.errors import TargetError
+from specc.passes.fuse_round import DRAFTER, VERIFIER
+from specc.passes.set_width import ROWS, WIDTH
+from specc_runtime.manifest import Program, ProgramKind, StateSpec, TensorSpec
+from specc_runtime.params import OPTIONS
+
+Kind = tuple[ProgramKind, int, int]
+"""What a program is for, tokens fed, rows of logits."""
+
+ROUND_OPTIONS = ("greedy", "min_p", "temperature", "top_k", "top_p")
+
+
+@dataclass(frozen=True)
+class EngineGraph:
+    """One engine to be: its graph, the programs it holds, one a profile, and the profiles; none for a static graph."""
+
+    stem: str
+    graph: ir.Model
+    programs: tuple[Program, ...]
+    profiles: tuple[Profile, ...] = ()
+
+
+def emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
+    """Build every engine where TensorRT-RTX has the architecture; elsewhere ONNX files and the script that builds them.
+
+    Engines hold weights of their own, those of one model's widths once.
+    """
+    if is_buildable(request.target):
+        return _built(request, staging)
+    return _portable(request, staging)
+
+
+def engine_graphs(request: EmitRequest) -> Iterator[EngineGraph]:
+    """The engines of a request, one after the other, each made when it is asked for."""
+    verified: list[Kind] = [("verify", 1, 1), *(("verify", gamma + 1, gamma + 1) for gamma in request.gammas)]
+    yield _stepping(request.verifier, [*verified, ("prefill", request.prefill_width, 1)], drafter=None)
+    for key, drafter in request.drafters.items():
+        yield _stepping(drafter, [("draft", 1, 1), ("draft", 2, 1), ("catchup", request.prefill_width, 1)], drafter=key)
+        for gamma in request.gammas:
+            yield _round(request, key, gamma)
+
+
+def _built(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
+    trt = load_builder(request.target.name)
+    names = architectures(request.target)
+    requires = (f"{PACKAGE}=={VERSION}", "cuda:" + "|".join(names))
+    programs: tuple[Program, ...] = ()
+    for engine in engine_graphs(request):
+        path = f"programs/{engine.stem}.engine"
+        staging.add_file(path, build_engine(engine.stem, engine.graph, engine.profiles, names, trt))
+        programs += tuple(replace(p, file=path, built=True, requires=requires) for p in engine.programs)
+    return programs
+
+
+def _portable(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
+    names = architectures(request.target)
+    if len(names) > 1:
+        raise TargetError(f"targets {request.target.name}: engines for them are built on the device; compile one each")
+    requires = ("tensorrt>=11", f"cuda:{names[0]}")
+    programs: tuple[Program, ...] = ()
+    engines = []
+    for engine in engine_graphs(request):
+        path = f"programs/{engine.stem}.onnx"
+        staging.add_graph(path, engine.graph)
+        engines.append((path, engine.profiles))
+        programs += tuple(replace(p, file=path, requires=requires) for p in engine.programs)
+    staging.add_file(SCRIPT, build_script(request.target, engines))
+    return programs
+
+
+def _stepping(core: CoreModel, kinds: Sequence[Kind], drafter: str | None) -> EngineGraph:
+    """The programs of one decoder; of two kinds with one width the first is made."""
+    graph, state = stepping_graph(core), core.state()
+    cached = {name for s in state for name in (s.name, s.output)}
+    inputs = [tensor_spec(v) for v in graph.graph.inputs if v.name not in cached]
+    outputs = [tensor_spec(v) for v in graph.graph.outputs if v.name not in cached]
+    by_width = {width: (kind, rows) for kind, width, rows in reversed(kinds)}
+    programs, profiles = [], []
+    for width, (kind, rows) in sorted(by_width.items()):
+        sizes = {WIDTH: width, ROWS: rows}
+        fed = tuple(_fixed(spec, sizes) for spec in inputs)
+        programs.append(
+            Program(
+                id=f"{core.role}.{kind}.{width}",
+                kind=kind,
+                file="",
+                inputs=fed,
+                outputs=tuple(_fixed(spec, sizes) for spec in outputs),
+                state=state,
+                width=width,
+                max_width=width,
+                drafter=drafter,
+                options=tuple(sorted(OPTIONS)),
+            )
+        )
+        opened = {spec.name for spec in inputs if any(isinstance(d, str) for d in spec.shape)}
+        profiles.append({s.name: tuple(int(d) for d in s.shape) for s in fed if s.name in opened})
+    return EngineGraph(core.role, graph, tuple(programs), tuple(profiles))
+
+
+def _fixed(spec: TensorSpec, sizes: dict[str, int]) -> TensorSpec:
+    return replace(spec, shape=tuple(sizes.get(d, d) if isinstance(d, str) else d for d in spec.shape))
+
+
+def _round(request: EmitRequest, key: str, gamma: int) -> EngineGraph:
+    drafter = request.drafters[key]
+    graph = round_graph(request.verifier, drafter, gamma, request.head_ids.get(key))
+    state = (*_owned(request.verifier, VERIFIER), *_owned(drafter, DRAFTER))
+    cached = {name for s in state for name in (s.name, s.output)}
+    program = Program(
+        id=f"{key}.round.gamma{gamma}",
+        kind="round",
+        file="",
+        inputs=tuple(tensor_spec(v) for v in graph.graph.inputs if v.name not in cached),
+        outputs=tuple(tensor_spec(v) for v in graph.graph.outputs if v.name not in cached),
+        state=state,
+        width=gamma + 1,
+        max_width=gamma + 1,
+        drafter=key,
+        accept="graph",
+        options=ROUND_OPTIONS,
+    )
+    return EngineGraph(f"round.{key}.gamma{gamma}", graph, (program,))
+
+
+def _owned(core: CoreModel, prefix: str) -> tuple[StateSpec, ...]:
+    """The caches of one decoder, under its names in a round."""
+    return tuple(replace(s, name=prefix + s.name, output=prefix + s.output) for s in core.state())

@@ -1,0 +1,96 @@
+"""Real engines, built without a GPU: what TensorRT-RTX takes, and what it says of what it doesn't."""
+
+from collections import Counter
+from pathlib import Path
+
+import onnx_ir as ir
+import pytest
+
+from specc.backends.tensorrt.architectures import COMPUTE_CAPABILITIES, default_precision
+from specc.backends.tensorrt.building import VERSION, build_engine, load_builder
+from specc.backends.tensorrt.emit import emit, engine_graphs
+from specc.backends.tensorrt.graphs import stepping_graph
+from specc.bundle.staging import Staging
+from specc.errors import BuildError
+from specc.targets import load_target
+from specc_runtime.manifest import Program
+from tests.support.refusals import refuses
+from tests.support.tensorrt_cores import core, request
+
+pytest.importorskip("tensorrt_rtx", reason='needs the compiler: pip install "specc[tensorrt]"')
+
+F32, F16, BF16 = ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16
+PROFILES = [{"tokens": (1, 5), "rows": (5,)}]
+
+
+def built(tmp_path: Path, target: str, state: ir.DataType = F16) -> tuple[tuple[Program, ...], dict[str, bytes]]:
+    programs = emit(request(target, state, int8=True), Staging(tmp_path))
+    return programs, {p.file: (tmp_path / p.file).read_bytes() for p in programs}
+
+
+def test_every_program_of_a_bundle_is_built_and_built_again_alike(tmp_path: Path) -> None:
+    """The compiler lists an engine's tensors in an order of its own each time; nothing else differs."""
+    programs, first = built(tmp_path / "1", "a100", BF16)
+    assert all(p.built and p.requires == (f"tensorrt-rtx=={VERSION}", "cuda:sm80") for p in programs)
+    assert len(first) == 3
+    again = built(tmp_path / "2", "a100", BF16)[1]
+    for name, content in first.items():
+        assert content[:4] == b"vtrt"
+        assert len(again[name]) == len(content)
+        assert Counter(again[name]) == Counter(content)
+
+
+@pytest.mark.parametrize("architecture", COMPUTE_CAPABILITIES)
+def test_every_architecture(architecture: str) -> None:
+    trt = load_builder("a test")
+    for engine in engine_graphs(request("rtx2080", F16, (1,), int8=True)):
+        if engine.stem != "verifier":
+            assert build_engine(engine.stem, engine.graph, engine.profiles, [architecture], trt)
+    narrow = stepping_graph(core("verifier", state=F16, weights=F16))
+    assert build_engine("verifier", narrow, PROFILES, [architecture], trt)
+
+
+def test_one_engine_for_several_machines() -> None:
+    trt = load_builder("a test")
+    sizes = {}
+    for names in (["sm86"], ["sm86", "sm89", "sm120"]):
+        graph = stepping_graph(core("verifier", state=BF16, weights=BF16))
+        sizes[len(names)] = len(build_engine("verifier", graph, PROFILES, names, trt))
+    assert sizes[3] > sizes[1]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "state", "weights", "sizes", "words"),
+    [
+        ("sm80", F32, F32, {}, "attention would lose its fused kernel: keep kv in 16 bits"),
+        ("sm80", F16, F16, {"head_dim": 512}, "attention would lose its fused kernel"),
+        ("sm80", F16, F16, {"head_dim": 20}, "no kernel for this head size: multiples of 16"),
+        ("sm75", F16, F32, {}, "no fp32 products: give --precision head=fp16"),
+        ("sm75", BF16, BF16, {}, "no bf16: give --precision with fp16"),
+    ],
+)
+def test_what_the_compiler_refuses_is_one_line(
+    architecture: str, state: ir.DataType, weights: ir.DataType, sizes: dict[str, int], words: str
+) -> None:
+    model = core("verifier", state=state, weights=weights, **sizes)
+    with refuses(BuildError, f"tensorrt: no engine of verifier for {architecture}: ", words, "the compiler says: "):
+        build_engine("verifier", stepping_graph(model), PROFILES, [architecture], load_builder("a test"))
+
+
+def test_widths_share_an_engines_weights() -> None:
+    """A profile more costs its kernels, not another copy of the weights."""
+    trt = load_builder("a test")
+    sizes = {}
+    widths = (1, 3, 5, 16)
+    for count in (1, 4):
+        graph = stepping_graph(core("verifier", state=F16, weights=F16, hidden_size=512, intermediate_size=3072))
+        weights = sum(v.const_value.nbytes for v in graph.graph.initializers.values() if v.const_value is not None)
+        profiles = [{"tokens": (1, width), "rows": (1,)} for width in widths[:count]]
+        sizes[count] = len(build_engine("verifier", graph, profiles, ["sm80"], trt))
+    assert weights > 20e6
+    assert sizes[4] - sizes[1] < weights / 2
+
+
+def test_the_precision_that_is_built_by_default() -> None:
+    assert default_precision(load_target("a100")) == "balanced"
+    assert default_precision(load_target("rtx2080,rtx3090")) == "balanced,mlp=fp16,head=fp16,embedding=fp16"
