@@ -13,6 +13,7 @@ MANIFEST_NAME = "manifest.json"
 MAX_THREADS = 128  # of an engine: starting hundreds takes minutes and pays on no machine
 FEATURES = "features"  # role of the state in which a verifier leaves what a drafter reads of it
 VERIFIER = "verifier"  # owner of the verifier's state; drafters own theirs by their key
+LAYER = "{layer}"  # in WeightSpec.source: stands for the layer's number
 RECOMPUTED = "recomputed."  # before the role of a cache: its fp32 twin, that only full verification points fill
 
 ProgramKind = Literal["prefill", "verify", "draft", "catchup", "round", "loop", "compact", "recompute"]
@@ -48,6 +49,20 @@ class StateSpec:
 
 
 @dataclass(frozen=True)
+class WeightSpec:
+    """One weight argument of a program that holds no weights itself.
+
+    source: name in the weights file, of which the first shape[0] rows are meant. With LAYER in it: the weights of
+    shape[0] consecutive layers, from layer `first` on, stacked along a new first axis.
+    """
+
+    source: str
+    dtype: str
+    shape: tuple[int, ...]
+    first: int = 0
+
+
+@dataclass(frozen=True)
 class Program:
     """One compiled static graph.
 
@@ -58,6 +73,10 @@ class Program:
     file: path inside the bundle; several programs may name one file.
     built: a binary by the vendor's compiler, or portable.
     requires: features the loader must know ("ort>=1.32"); an unknown one makes this program unusable, not the bundle.
+    weights: of a program whose weights are arguments: its arguments are inputs, state and weights, in this order; its
+    results outputs, then state. donated: numbers of the arguments whose memory the program may write.
+    stablehlo: the same program for hosts that load StableHLO. sizes: bytes by the compiler's own account ("argument",
+    "output", "alias", "temp", "code").
     """
 
     id: str
@@ -75,6 +94,10 @@ class Program:
     options: tuple[str, ...] = ()
     built: bool = False
     requires: tuple[str, ...] = ()
+    weights: tuple[WeightSpec, ...] = ()
+    donated: tuple[int, ...] = ()
+    stablehlo: str | None = None
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

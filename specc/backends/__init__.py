@@ -17,7 +17,10 @@ class _Entry(NamedTuple):
     machines: frozenset[str]
 
 
-_BACKENDS = {"ort": _Entry("specc.backends.ort", frozenset({"cpu"}))}
+_BACKENDS = {
+    "ort": _Entry("specc.backends.ort", frozenset({"cpu"})),
+    "xla": _Entry("specc.backends.xla", frozenset({"cpu"})),
+}
 
 
 def known_backends() -> tuple[str, ...]:

@@ -59,19 +59,27 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return compiled_tables(tmp_path_factory.mktemp("markov"), GAMMAS)
+
+
+def compiled_tables(root: Path, gammas: tuple[int, ...], **more: Any) -> dict[str, Path]:
     """The same two tables compiled with a whole and with a trimmed drafter head, rounds of every gamma included."""
-    root = tmp_path_factory.mktemp("markov")
     verifier = markov_checkpoint(root / "verifier", TABLE)
     drafter = markov_checkpoint(root / "drafter", DRAFTER_TABLE)
     (root / "ids.txt").write_text("\n".join(map(str, HEAD_IDS)))
     heads = {"checkpoint": None, "trimmed": DraftVocabulary(file=root / "ids.txt")}
     for name, head in heads.items():
-        compiled(verifier, root / name, str(drafter), gammas=GAMMAS, fuse=True, draft_vocabulary=head)
+        compiled(verifier, root / name, str(drafter), gammas=gammas, fuse=True, draft_vocabulary=head, **more)
     return {name: root / name for name in heads}
 
 
 @pytest.fixture(scope="module")
 def engines(bundles: Mapping[str, Path]) -> dict[tuple[str, bool], Engine]:
+    return loaded_engines(bundles)
+
+
+def loaded_engines(bundles: Mapping[str, Path]) -> dict[tuple[str, bool], Engine]:
+    """By drafter, and by whether rounds are fused."""
     loaded = {(name, fused): Engine.load(path, fused=fused) for name, path in bundles.items() for fused in (0, 1)}
     return loaded | {("ngram", False): loaded["checkpoint", False]}
 

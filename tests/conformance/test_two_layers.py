@@ -35,20 +35,27 @@ GAMMA = 2
 
 @pytest.fixture(scope="module")
 def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return compiled_models(tmp_path_factory.mktemp("two-layers"))
+
+
+def compiled_models(root: Path, **more: Any) -> dict[str, Path]:
     """One verifier under two drafters that are often right and often wrong: its first layer, and a feature drafter."""
-    root = tmp_path_factory.mktemp("two-layers")
     model = tiny_model(root / "model", num_hidden_layers=2, vocab_size=VOCABULARY, tokenizer=None)
     layer = layer_config(vocab_size=VOCABULARY)
     features = write_speculator(root / "features", speculator_config(layer), speculator_weights(layer))
-    compiled(model, root / "slice bundle", "slice:1", gammas=(GAMMA,), fuse=True)
-    compiled(model, root / "features bundle", str(features), gammas=(GAMMA,))
+    compiled(model, root / "slice bundle", "slice:1", gammas=(GAMMA,), fuse=True, **more)
+    compiled(model, root / "features bundle", str(features), gammas=(GAMMA,), **more)
     return {drafter: root / f"{drafter} bundle" for drafter in ("slice", "features")}
 
 
 @pytest.fixture(scope="module")
 def laws(bundles: dict[str, Path]) -> dict[str, dict[tuple[int, ...], float]]:
+    return laws_of(bundles["slice"])
+
+
+def laws_of(bundle: Path) -> dict[str, dict[tuple[int, ...], float]]:
     """Of every text, by setting: each prefix is fed to programs of their own, from the first row on."""
-    programs = load_programs(Engine.load(bundles["slice"]).bundle)
+    programs = load_programs(Engine.load(bundle).bundle)
 
     def logits_of(ids: NDArray[np.int64]) -> NDArray[np.float32]:
         programs.reset()

@@ -13,6 +13,7 @@ from specc_runtime.manifest import MAX_THREADS
 
 MODULES = {
     "ort": "specc_runtime.engines.ort",
+    "xla": "specc_runtime.engines.xla",
 }
 
 

@@ -1,0 +1,120 @@
+"""XLA through JAX: static programs, their weights as arguments, caches given to each call and taken back in place.
+
+A program is loaded as the executable that was built for this very machine, else as JAX's export, which is compiled here
+when it is first called. XLA sizes its own pool of threads on a CPU: `threads` changes nothing.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specc_runtime.bundle import Bundle
+from specc_runtime.engines.base import Logits, RoundSampling, Tokens
+from specc_runtime.errors import EngineError
+from specc_runtime.manifest import VERIFIER, Program
+from specc_runtime.selection import usable_programs
+
+INSTALL = "pip install 'jax>=0.10' flatbuffers"
+
+try:
+    import flatbuffers  # noqa: F401  (exports are read with it)
+    import jax
+except ImportError as error:
+    raise EngineError(f"this bundle runs on JAX, which can't be imported ({error}): {INSTALL}") from None
+
+from specc_runtime.engines.xla_call import Buffers, ProgramCall  # noqa: E402  (they need jax)
+from specc_runtime.engines.xla_steps import Steps  # noqa: E402
+from specc_runtime.engines.xla_weights import Weights  # noqa: E402
+
+MIN_VERSION = (0, 10)
+_PLATFORMS = {"gpu": "cuda"}
+
+
+def load(bundle: Bundle, *, threads: int | None, fused: bool) -> "XlaPrograms":
+    """Open the programs of `bundle`; see `engines.load_programs`."""
+    platform = _platform()
+    programs = usable_programs(bundle.manifest, lambda feature: _has_feature(feature, platform))
+    if not programs:
+        raise EngineError(
+            f"{bundle.root}: compiled for target {bundle.manifest.target!r}, and JAX {jax.__version__} finds "
+            f"{platform!r} here: load it on such a machine, or compile with a target of this one"
+        )
+    return XlaPrograms(bundle, programs, fused)
+
+
+class XlaPrograms:
+    """`Programs` of an xla bundle."""
+
+    def __init__(self, bundle: Bundle, programs: tuple[Program, ...], fused: bool) -> None:
+        models = {key for key, drafter in bundle.manifest.drafters.items() if drafter.kind == "model"}
+        self.rounds = tuple(p for p in programs if fused and p.kind == "round" and p.drafter in models)
+        self._buffers, weights = Buffers(), Weights(bundle)
+
+        def call(program: Program) -> ProgramCall:
+            return ProgramCall(bundle, program, self._buffers, weights)
+
+        self._steps = {owner: Steps(owner, map(call, _steps_of(programs, owner))) for owner in (VERIFIER, *models)}
+        self._rounds = {program.id: call(program) for program in self.rounds}
+
+    def verify(self, tokens: Tokens, position: int, rows: int) -> Logits:
+        return self._steps[VERIFIER](tokens, position, rows)
+
+    def draft(self, drafter: str, tokens: Tokens, position: int) -> Logits:
+        logits: Logits = self._steps[drafter](tokens, position, 1)[0]
+        return logits
+
+    def catchup(self, drafter: str, tokens: Tokens, position: int) -> None:
+        self._steps[drafter](tokens, position, 0)
+
+    def round(
+        self,
+        program: Program,
+        tokens: Tokens,
+        position: int,
+        uniforms: NDArray[np.float32],
+        sampling: RoundSampling,
+    ) -> Tokens:
+        ids, count = self._rounds[program.id](
+            {
+                "tokens": tokens[None],
+                "position": [position],
+                "uniforms": uniforms[None],
+                "temperature": [sampling.temperature],
+                "top_k": [sampling.top_k],
+                "top_p": [sampling.top_p],
+                "min_p": [sampling.min_p],
+            }
+        )
+        emitted: Tokens = np.asarray(ids)[0, : int(np.asarray(count)[0])].astype(np.int64)
+        return emitted
+
+    def options(self, owner: str) -> frozenset[str]:
+        return self._steps[owner].options
+
+    def max_width(self, owner: str) -> int:
+        return self._steps[owner].max_width
+
+    def reset(self) -> None:
+        self._buffers.zero()
+
+
+def _steps_of(programs: Sequence[Program], owner: str) -> list[Program]:
+    kinds, drafter = (("prefill", "verify"), None) if owner == VERIFIER else (("catchup", "draft"), owner)
+    return [p for p in programs if p.kind in kinds and p.drafter == drafter and p.batch == 1]
+
+
+def _platform() -> str:
+    try:
+        version = tuple(int(part) for part in jax.__version__.split(".")[:2])
+        found = jax.default_backend()
+    except (RuntimeError, ValueError) as error:
+        raise EngineError(f"JAX {jax.__version__} does not start: {' '.join(str(error).split())[:300]}") from None
+    if version < MIN_VERSION:
+        raise EngineError(f"JAX {jax.__version__} is too old for this bundle: {INSTALL}")
+    return _PLATFORMS.get(found, found)
+
+
+def _has_feature(feature: str, platform: str) -> bool:
+    """Features that programs of this backend ask for: the oldest JAX, and the platform they are compiled for."""
+    return feature in ("jax>=0.10", f"platform={platform}")

@@ -1,0 +1,32 @@
+"""XLA: static programs as JAX exports and StableHLO, weights as their arguments; run by JAX on the CPU."""
+
+from specc.backends.record import Backend, Container, EmitRequest
+from specc.backends.xla.evidence import EVIDENCE
+from specc.backends.xla.installed import require_jax
+from specc.backends.xla.options import HOST_OPTIONS, ROUND_OPTIONS
+from specc.bundle.staging import Staging
+from specc_runtime.manifest import Program
+
+
+def _emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
+    """JAX is imported when something is compiled, not when backends are listed."""
+    require_jax()
+    from specc.backends.xla.emit import emit
+
+    return emit(request, staging)
+
+
+BACKEND = Backend(
+    name="xla",
+    state_dtypes=frozenset({"fp32", "fp16", "bf16"}),
+    slack=0,
+    emit=_emit,
+    measure_threads=None,
+    toolchain=("jax", "jaxlib", "onnx_ir"),
+    row_scales=True,
+    summary=__doc__,
+    programs={**dict.fromkeys(("prefill", "verify", "catchup", "draft"), HOST_OPTIONS), "round": ROUND_OPTIONS},
+    weight_dtypes=frozenset({"fp32", "fp16", "bf16", "int8"}),
+    evidence=EVIDENCE,
+    container=Container("python:3.12-slim", ("jax", "flatbuffers")),
+)

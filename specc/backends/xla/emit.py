@@ -1,0 +1,110 @@
+"""Programs of the XLA backend: static widths, weights as arguments, one exported file a program."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from specc.backends.record import CoreModel, EmitRequest
+from specc.backends.xla.artifacts import stage
+from specc.backends.xla.layout import Layout, state_stacks
+from specc.backends.xla.machine import Machine, machine_of
+from specc.backends.xla.options import HOST_OPTIONS, ROUND_OPTIONS
+from specc.backends.xla.program import FlatProgram, Owned, flat_program, step_program
+from specc.bundle.staging import Staging
+from specc.passes.fuse_round import DRAFTER, VERIFIER, fuse_round
+from specc_runtime.manifest import FEATURES, Program, ProgramKind
+
+SHORT_PREFILL = 32  # tokens of the narrower prefill: what is left of a prompt is seldom as wide as the wide one
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A program to be made of one decoder. rows: of logits, the last of the tokens fed if fewer."""
+
+    kind: ProgramKind
+    width: int
+    rows: int
+
+
+def emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
+    """Steps of every decoder in every width that is needed, and with `fuse` whole rounds."""
+    cores = [request.verifier, *request.drafters.values()]
+    layout, machine = Layout(cores), machine_of(request.target)
+    for core in cores:
+        staging.weights.add(core.graph)
+    programs = [_step(request.verifier, step, layout, machine, staging) for step in _verifier_steps(request)]
+    for key, core in request.drafters.items():
+        steps = _drafter_steps(core, request)
+        programs += [replace(_step(core, step, layout, machine, staging), drafter=key) for step in steps]
+        if request.fuse:
+            programs += [_round(request, key, gamma, layout, machine, staging) for gamma in request.gammas]
+    return tuple(programs)
+
+
+def _verifier_steps(request: EmitRequest) -> Iterator[_Step]:
+    """Plain decoding, a verification for each gamma, prompts."""
+    widths = sorted({1, *(gamma + 1 for gamma in request.gammas)})
+    yield from (_Step("verify", width, width) for width in widths)
+    yield from (_Step("prefill", width, 1) for width in _prefill_widths(request) if width > widths[-1])
+
+
+def _drafter_steps(core: CoreModel, request: EmitRequest) -> Iterator[_Step]:
+    """The first step of a round is two tokens wide, or as wide as a round where the drafter reads features.
+
+    A drafter that reads features leaves its prediction in the row after those fed, so it is fed no more than is meant.
+    """
+    reads_features = any(state.role == FEATURES for state in core.state())
+    widest = max(request.gammas, default=1) + 1 if reads_features else 2
+    yield from (_Step("draft", width, 1) for width in range(1, widest + 1))
+    yield from (_Step("catchup", width, 0) for width in _prefill_widths(request))
+
+
+def _prefill_widths(request: EmitRequest) -> list[int]:
+    return sorted({min(SHORT_PREFILL, request.prefill_width), request.prefill_width})
+
+
+def _step(core: CoreModel, step: _Step, layout: Layout, machine: Machine, staging: Staging) -> Program:
+    flat = step_program(core, layout, machine, step.width, step.rows)
+    program = Program(
+        id=f"{core.role}.{step.kind}.w{step.width}",
+        kind=step.kind,
+        file=f"programs/{core.role}.{step.kind}.w{step.width}",
+        inputs=flat.inputs,
+        outputs=flat.outputs,
+        width=step.width,
+        max_width=step.width,
+        options=HOST_OPTIONS,
+    )
+    return stage(program, flat, machine, staging)
+
+
+def _round(request: EmitRequest, key: str, gamma: int, layout: Layout, machine: Machine, staging: Staging) -> Program:
+    """A whole round in one program."""
+    program = Program(
+        id=f"{key}.round.gamma{gamma}",
+        kind="round",
+        file=f"programs/{key}.round.gamma{gamma}",
+        inputs=(),
+        outputs=(),
+        width=gamma + 1,
+        max_width=gamma + 1,
+        drafter=key,
+        accept="graph",
+        options=ROUND_OPTIONS,
+    )
+    return stage(program, round_program(request, key, gamma, layout, machine, staging), machine, staging)
+
+
+def round_program(
+    request: EmitRequest, key: str, gamma: int, layout: Layout, machine: Machine, staging: Staging
+) -> FlatProgram:
+    """Draft, verify and accept as one function; what it reads besides the decoders' weights is staged."""
+    drafter = request.drafters[key]
+    graph = fuse_round(request.verifier.graph, drafter.graph, gamma, head_ids=request.head_ids.get(key))
+    staging.weights.add(graph)
+    owned = [_owned(request.verifier, VERIFIER), _owned(drafter, DRAFTER)]
+    return flat_program(graph, owned, layout, machine)
+
+
+def _owned(core: CoreModel, prefix: str) -> Owned:
+    """What one decoder owns; features belong to the drafter that reads them."""
+    return Owned(tuple(stack for stack in state_stacks(core) if stack.spec.owner == core.role), prefix)

@@ -1,0 +1,78 @@
+"""Functions of domain `specc` that XLA has a better form for than their bodies."""
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from specc.backends.xla.lowering.table import Call, Value, lowers_function
+from specc.backends.xla.parts import FirstRows, plain
+from specc.core.functions.linear import LINEAR, LINEAR_Q8, Q8_ZERO_POINT
+from specc.core.functions.thresholds import (
+    EXPONENT_STEPS,
+    MANTISSA_BITS,
+    SMALLEST,
+    TOP_K_THRESHOLD,
+    TOP_P_THRESHOLD,
+)
+
+
+@lowers_function(LINEAR)
+def linear(call: Call, x: Value, weight: Value) -> Value:
+    """One product with the weight as it is stored, `[out, in]`; of a table's first rows, cut afterwards."""
+    if isinstance(weight, FirstRows):
+        return linear(call, x, weight.table)[..., : weight.rows]
+    return _product(x, plain(weight).astype(x.dtype))
+
+
+@lowers_function(LINEAR_Q8)
+def linear_q8(call: Call, x: Value, codes: Value, scale: Value) -> Value:
+    """Codes are multiplied as they are and scaled block by block afterwards: no weight is ever dequantised."""
+    if isinstance(codes, FirstRows):
+        return linear_q8(call, x, codes.table, scale.table)[..., : codes.rows]
+    codes, scale = plain(codes), plain(scale)
+    block = call.attribute("block_size")
+    outputs, inputs = codes.shape
+    signed = codes.astype(x.dtype) - np.asarray(Q8_ZERO_POINT, x.dtype)
+    if block == inputs:
+        return _product(x, signed) * scale[:, 0]
+    blocks = jnp.reshape(x, (*x.shape[:-1], inputs // block, block))
+    partial = jnp.einsum(
+        "...kb,nkb->...kn", blocks, jnp.reshape(signed, (outputs, -1, block)), precision=lax.Precision.HIGHEST
+    )
+    return jnp.einsum("...kn,nk->...n", partial, scale, precision=lax.Precision.HIGHEST)
+
+
+@lowers_function("highest_threshold")
+def highest_threshold(call: Call, values: Value, weights: Value, needed: Value) -> Value:
+    """The passes of the body as two loops, so that a program holds each once."""
+
+    def raised(threshold: Value, candidate: Value) -> Value:
+        reached = jnp.where(values >= candidate, weights, np.float32(0)).sum(axis=-1, keepdims=True) >= needed
+        return jnp.where(reached, candidate, threshold)
+
+    threshold = raised(jnp.zeros_like(needed), jnp.full_like(needed, SMALLEST))
+    factors = np.asarray([2.0**step for step in EXPONENT_STEPS], np.float32)
+    threshold, _ = lax.scan(lambda t, factor: (raised(t, t * factor), None), threshold, factors)
+    power, fractions = threshold, np.asarray([2.0**-bit for bit in range(1, MANTISSA_BITS + 1)], np.float32)
+    threshold, _ = lax.scan(lambda t, fraction: (raised(t, t + power * fraction), None), threshold, fractions)
+    return threshold
+
+
+@lowers_function(TOP_K_THRESHOLD)
+def top_k_threshold(call: Call, logits: Value, k: Value) -> Value:
+    """Searched for only where a request asks for it."""
+    least = jnp.full((*logits.shape[:-1], 1), np.finfo(np.float32).min)
+    return lax.cond(jnp.any(k > 0), lambda: call.body(logits, k)[0], lambda: least)
+
+
+@lowers_function(TOP_P_THRESHOLD)
+def top_p_threshold(call: Call, weights: Value, top_p: Value) -> Value:
+    """Searched for only where a request asks for it."""
+    zeros = jnp.zeros((*weights.shape[:-1], 1), np.float32)
+    return lax.cond(jnp.any(top_p < 1), lambda: call.body(weights, top_p)[0], lambda: zeros)
+
+
+def _product(x: Value, weight: Value) -> Value:
+    """x[..., K] weight[N, K]^T in fp32."""
+    contract = (((x.ndim - 1,), (1,)), ((), ()))
+    return lax.dot_general(x, weight, contract, precision=lax.Precision.HIGHEST, preferred_element_type=jnp.float32)

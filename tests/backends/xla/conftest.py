@@ -1,0 +1,3 @@
+import pytest
+
+pytest.importorskip("jax", reason="the XLA backend needs the extra specc[xla]")

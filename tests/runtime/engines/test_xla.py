@@ -1,0 +1,217 @@
+"""The xla engine on bundles that the compiler made."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+pytest.importorskip("jax", reason="the xla engine needs the extra specc[xla]")
+
+from specc_runtime import Engine, SamplingParams
+from specc_runtime.bundle import Bundle, open_bundle
+from specc_runtime.engines import load_programs
+from specc_runtime.engines.xla import XlaPrograms
+from specc_runtime.errors import EngineError, IntegrityError
+from specc_runtime.manifest import VERIFIER, Program
+from tests.support.refusals import refuses
+from tests.support.tiny_models import TOKENS, compiled, tiny_model
+
+CONTEXT, GAMMAS = 48, (1, 3)
+TEXT = np.random.default_rng(3).integers(0, TOKENS, CONTEXT)
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Bundle]:
+    """One model and drafter, compiled for both engines."""
+    root = tmp_path_factory.mktemp("xla-engine")
+    model = tiny_model(root / "model")
+    for backend in ("ort", "xla"):
+        compiled(model, root / backend, "slice:2", gammas=GAMMAS, fuse=True, context=CONTEXT, backend=backend)
+    return {backend: open_bundle(root / backend) for backend in ("ort", "xla")}
+
+
+@pytest.fixture(scope="module")
+def programs(bundles: dict[str, Bundle]) -> XlaPrograms:
+    loaded = load_programs(bundles["xla"], fused=True)
+    assert isinstance(loaded, XlaPrograms)
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def expected(bundles: dict[str, Bundle]) -> NDArray[np.float32]:
+    """ONNX Runtime's logits after each token of TEXT."""
+    return load_programs(bundles["ort"]).verify(TEXT, 0, len(TEXT)).copy()
+
+
+@pytest.mark.parametrize(
+    "widths",
+    [[48], [32, 16], [1, 2, 3, 4, 5, 6, 7, 8, 12], [40, 8], [5] * 9 + [3]],
+    ids=lambda w: "+".join(map(str, w)),
+)
+@pytest.mark.parametrize("every_row", [False, True])
+def test_any_widths_give_the_same_logits(
+    programs: XlaPrograms, expected: NDArray[np.float32], widths: Sequence[int], every_row: bool
+) -> None:
+    """The last of them end at the cache's end, where wide programs do not fit."""
+    start = 0
+    for width in widths:
+        rows = width if every_row else 1
+        found = programs.verify(TEXT[start : start + width], start, rows)
+        start += width
+        assert found.shape == (rows, TOKENS)
+        np.testing.assert_allclose(found, expected[start - rows : start], rtol=0, atol=1e-4)
+
+
+def test_steps_without_logits(programs: XlaPrograms, expected: NDArray[np.float32]) -> None:
+    programs.verify(TEXT[:30], 0, 0)
+    np.testing.assert_allclose(programs.verify(TEXT[30:32], 30, 2), expected[30:32], rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [-1, 3])
+def test_rows_that_were_not_fed_are_refused(programs: XlaPrograms, rows: int) -> None:
+    with refuses(EngineError, f"{rows} rows of logits asked of 2 tokens"):
+        programs.verify(TEXT[:2], 0, rows)
+
+
+def test_rows_beyond_the_cache_are_refused(programs: XlaPrograms) -> None:
+    with refuses(EngineError, "no program takes a token at cache row 1000"):
+        programs.verify(TEXT[:1], 1000, 1)
+
+
+def test_drafts_are_those_of_the_other_engine(bundles: dict[str, Bundle], programs: XlaPrograms) -> None:
+    other = load_programs(bundles["ort"])
+    for engine in (other, programs):
+        engine.catchup("drafter", TEXT[:7], 0)
+    for fed in (2, 1, 9):
+        found, wanted = (engine.draft("drafter", TEXT[7 : 7 + fed], 7).copy() for engine in (programs, other))
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-4)
+
+
+def test_logits_may_be_written(programs: XlaPrograms) -> None:
+    logits = programs.verify(TEXT[:2], 0, 2)
+    logits[:] = 0
+    assert np.abs(programs.verify(TEXT[:2], 0, 2)).max() > 0
+
+
+def test_reset_zeroes_the_caches(programs: XlaPrograms) -> None:
+    programs.verify(TEXT, 0, 0)
+    programs.reset()
+    alone = programs.verify(TEXT[:1], 20, 1).copy()
+    programs.verify(TEXT, 0, 0)
+    assert np.abs(programs.verify(TEXT[:1], 20, 1) - alone).max() > 1e-3
+
+
+def test_caches_stay_where_they_are(programs: XlaPrograms) -> None:
+    programs.verify(TEXT[:1], 0, 1)
+    before = pointers(programs)
+    programs.verify(TEXT[1:5], 1, 4)
+    programs.draft("drafter", TEXT[:2], 0)
+    assert pointers(programs) == before
+
+
+def pointers(programs: XlaPrograms) -> list[int]:
+    return [array.unsafe_buffer_pointer() for array in programs._buffers._arrays.values() if array is not None]
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("gamma", GAMMAS)
+def test_texts_are_those_of_the_other_engine(bundles: dict[str, Bundle], fused: bool, gamma: int) -> None:
+    engines = [Engine(bundles[b], load_programs(bundles[b], fused=fused)) for b in ("ort", "xla")]
+    for params in (
+        SamplingParams(max_new_tokens=40, ignore_eos=True),
+        SamplingParams(max_new_tokens=40, temperature=0.8, top_k=20, top_p=0.9, min_p=0.01, seed=5, ignore_eos=True),
+    ):
+        wanted, found = (engine.generate(TEXT[:3], params, gamma=gamma).finish() for engine in engines)
+        assert found.ids == wanted.ids
+        assert found.stats.acceptance_rate == wanted.stats.acceptance_rate > 0
+
+
+def edited(bundle: Bundle, change: dict[str, object], kind: str = "verify") -> Bundle:
+    programs = tuple(replace(p, **change) if p.kind == kind else p for p in bundle.manifest.programs)
+    return Bundle(bundle.root, replace(bundle.manifest, programs=programs))
+
+
+def first(bundle: Bundle, kind: str = "verify") -> Program:
+    return next(p for p in bundle.manifest.programs if p.kind == kind)
+
+
+def test_another_platform_is_refused(bundles: dict[str, Bundle]) -> None:
+    programs = tuple(replace(p, requires=("jax>=0.10", "platform=tpu")) for p in bundles["xla"].manifest.programs)
+    other = Bundle(bundles["xla"].root, replace(bundles["xla"].manifest, programs=programs, target="tpu-v5e"))
+    with refuses(EngineError, "compiled for target 'tpu-v5e'", "finds 'cpu' here"):
+        load_programs(other)
+
+
+def test_a_bundle_without_plain_steps_is_refused(bundles: dict[str, Bundle]) -> None:
+    with refuses(EngineError, "no usable verify program of one token for 'verifier'"):
+        load_programs(edited(bundles["xla"], {"requires": ("teleport",)}))
+
+
+def test_other_inputs_are_refused(bundles: dict[str, Bundle]) -> None:
+    inputs = first(bundles["xla"]).inputs[:2]
+    with refuses(EngineError, "feeds tokens, position and rows", "re-compile"):
+        load_programs(edited(bundles["xla"], {"inputs": inputs, "donated": (2, 3)}))
+
+
+def test_arguments_given_up_that_are_no_state_are_refused(bundles: dict[str, Bundle]) -> None:
+    with refuses(IntegrityError, "gives up arguments [0]"):
+        load_programs(edited(bundles["xla"], {"donated": (0,)}))
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"source": "verifier.nothing"}, "has no weight 'verifier.nothing'"),
+        ({"shape": (3, 3)}, "a program takes float32[3, 3]"),
+        ({"dtype": "float16"}, "a program takes float16"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused(bundles: dict[str, Bundle], change: dict[str, object], told: str) -> None:
+    weights = first(bundles["xla"]).weights
+    broken = edited(bundles["xla"], {"weights": (replace(weights[0], **change), *weights[1:])})
+    with refuses(IntegrityError, told, "re-copy or re-compile"):
+        load_programs(broken).verify(TEXT[:1], 0, 1)
+
+
+def test_a_damaged_program_is_named(bundles: dict[str, Bundle], tmp_path: Path) -> None:
+    (tmp_path / "weights.safetensors").symlink_to(bundles["xla"].path("weights.safetensors"))
+    for program in bundles["xla"].manifest.programs:
+        (tmp_path / program.file).parent.mkdir(exist_ok=True)
+        (tmp_path / program.file).write_bytes(b"no export at all, but long enough to look like one" * 9)
+    broken = load_programs(Bundle(tmp_path, bundles["xla"].manifest))
+    with pytest.raises(EngineError, match=r"verify\.w1\.jax_export: .*; re-copy or re-compile the bundle"):
+        broken.verify(TEXT[:1], 0, 1)
+
+
+def test_a_failed_call_loses_the_caches(bundles: dict[str, Bundle], monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = load_programs(bundles["xla"])
+    assert isinstance(programs, XlaPrograms)
+    call = next(w.call for w in programs._steps[VERIFIER]._widths if w.width == 1)
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("INTERNAL: no memory\nand more")
+
+    monkeypatch.setitem(call.__dict__, "_compiled", fail)
+    with refuses(EngineError, "INTERNAL: no memory", "specc check"):
+        programs.verify(TEXT[:1], 0, 1)
+    with refuses(EngineError, "its caches are lost; load the bundle anew"):
+        programs.verify(TEXT[:2], 0, 2)
+
+
+@pytest.mark.parametrize("package", ["jax", "flatbuffers"])
+def test_a_missing_engine_is_one_clear_line(package: str) -> None:
+    code = (
+        f"import sys; sys.modules[{package!r}] = None\n"
+        "import specc_runtime.errors as errors\n"
+        "try: import specc_runtime.engines.xla\n"
+        "except errors.EngineError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.count("\n") == 1
+    assert "pip install" in done.stdout
+    assert package in done.stdout
