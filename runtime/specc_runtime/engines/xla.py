@@ -89,6 +89,9 @@ class XlaPrograms:
         emitted: Tokens = np.asarray(ids)[0, : int(np.asarray(count)[0])].astype(np.int64)
         return emitted
 
+    def full_precision(self) -> None:
+        """No program recomputes with fp32 caches of its own."""
+
     def options(self, owner: str) -> frozenset[str]:
         return self._steps[owner].options
 
