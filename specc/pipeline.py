@@ -22,8 +22,9 @@ from specc.backends import choose_backend
 from specc.backends.record import Backend, CoreModel, EmitRequest
 from specc.bundle.layout import CORE_CONFIG, CORE_GRAPH
 from specc.bundle.leftovers import clear_leftovers
+from specc.bundle.resident_memory import resident_bytes
 from specc.bundle.staging import Staging, check_output, staged
-from specc.errors import OptionError
+from specc.errors import CompileError, OptionError
 from specc.models.limits import check_context, largest_context
 from specc.options import DEFAULT_CONTEXT, CompileOptions, Precision, PrecisionPolicy, parse_precision
 from specc.progress import Progress, Silent
@@ -39,6 +40,7 @@ from specc_runtime.errors import TokenizerError
 from specc_runtime.manifest import DrafterInfo, Manifest, Program
 
 Measure = Callable[[Bundle, Sequence[Tokens]], Manifest]
+README = "README.md"
 PREFILL_WIDTH = 256  # prompt tokens fed at once: enough to be bound by arithmetic, and activations stay small
 
 
@@ -74,11 +76,14 @@ def compile_bundle(
         programs = _emit(plan, verifier, drafters, staging, progress)
         manifest = _manifest(plan, verifier, drafters, programs, staging)
         manifest = _measured(plan, manifest, staging, measure, progress)
-        staging.add_file("README.md", bundle_readme(manifest, _chat_example(manifest, staging)))
         with progress.step("hashing", staging.total_bytes) as step:
             manifest = replace(manifest, files=staging.file_entries(step.advance))
+        manifest, unmeasured = _weighed(plan, manifest, staging, progress)
+        staging.add_file(README, bundle_readme(manifest, _chat_example(manifest, staging)))
+        manifest = replace(manifest, files={**manifest.files, README: staging.file_entry(README)})
         staging.write_manifest(manifest)
-    return CompileReport(options.output, manifest, time.monotonic() - started, tuple(_warnings(plan, manifest)))
+    warnings = (*_warnings(plan, manifest), *unmeasured)
+    return CompileReport(options.output, manifest, time.monotonic() - started, warnings)
 
 
 def _plan(options: CompileOptions, progress: Progress) -> _Plan:
@@ -230,6 +235,18 @@ def _measured(plan: _Plan, manifest: Manifest, staging: Staging, measure: Measur
             timed = Bundle(staging.root, manifest)
             manifest = measure(timed, calibration_prompts(timed, own_text))
     return manifest
+
+
+def _weighed(plan: _Plan, manifest: Manifest, staging: Staging, progress: Progress) -> tuple[Manifest, tuple[str, ...]]:
+    """With the memory that running the finished bundle takes, or else a warning that says why it is not known."""
+    if not (plan.options.measure and plan.backend.runs_here):
+        return manifest, ()
+    staging.write_manifest(manifest)
+    try:
+        with progress.step("measuring memory"):
+            return replace(manifest, resident_bytes=resident_bytes(staging.root)), ()
+    except CompileError as error:
+        return manifest, (str(error),)
 
 
 def _provenance(plan: _Plan) -> dict[str, Any]:

@@ -199,6 +199,8 @@ class Manifest:
     slack: cache rows beyond `context` that overshooting programs may write. threads: measured best, for CPU engines.
     files: every bundle file but manifest.json.
     quality: measured distances of a quantised verifier from its checkpoint (kl, argmax_agreement).
+    resident_bytes: most memory that a process held which used all of its context where it was compiled, Python and
+    engine included; None: not measured.
     """
 
     specc_version: str
@@ -218,6 +220,7 @@ class Manifest:
     precision_name: str = "reference"
     threads: int | None = None
     quality: Mapping[str, float] = field(default_factory=dict)
+    resident_bytes: int | None = None
     toolchain: Mapping[str, str] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     schema: int = SCHEMA_VERSION

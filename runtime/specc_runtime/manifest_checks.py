@@ -68,6 +68,8 @@ def _check_numbers(manifest: Manifest) -> None:
         raise ManifestError(f"context {manifest.context} must be 1 or more and slack {manifest.slack} 0 or more")
     if manifest.threads is not None and not 1 <= manifest.threads <= MAX_THREADS:
         raise ManifestError(f"threads: {manifest.threads} must be between 1 and {MAX_THREADS}")
+    if manifest.resident_bytes is not None and manifest.resident_bytes < 1:
+        raise ManifestError(f"resident_bytes: {manifest.resident_bytes} must be 1 or more")
     for gamma in (manifest.gamma, *manifest.gammas):
         if not 0 <= gamma <= 1024:
             raise ManifestError(f"gammas: {gamma} must be between 0 and 1024")

@@ -10,7 +10,6 @@ from specc.bench.conversations import Conversations
 from specc.bench.costs import Costs, measure_costs
 from specc.bench.identity import identity
 from specc.bench.machine import machine
-from specc.bench.memory import peak_bytes
 from specc.bench.options import BenchOptions
 from specc.bench.peers.workers import PeerWorker
 from specc.bench.questions import Question
@@ -21,6 +20,7 @@ from specc.bench.summary import speed, speedup, summarise
 from specc.errors import BenchError
 from specc.progress import Progress, Silent
 from specc_runtime import Engine
+from specc_runtime.resident_memory import peak_bytes
 
 COST_PROMPTS = 8
 

@@ -70,13 +70,16 @@ class Staging:
 
     def file_entries(self, advance: Callable[[int], None]) -> dict[str, FileEntry]:
         """Size and sha256 of every file but the manifest, by path. advance: told the bytes hashed."""
-        return {
-            path.relative_to(self.root).as_posix(): FileEntry(path.stat().st_size, _sha256(path, advance))
-            for path in self._files()
-        }
+        names = (path.relative_to(self.root).as_posix() for path in self._files())
+        return {name: self.file_entry(name, advance) for name in names}
+
+    def file_entry(self, path: str, advance: Callable[[int], None] = lambda amount: None) -> FileEntry:
+        """The same of one file."""
+        file = self.root / path
+        return FileEntry(file.stat().st_size, _sha256(file, advance))
 
     def write_manifest(self, manifest: Manifest) -> None:
-        """The last file: what it lists must be there."""
+        """The last file: what it lists must be there. Written again, it replaces what was written."""
         self.add_file(MANIFEST_NAME, manifest_json(manifest))
 
     def _files(self) -> list[Path]:

@@ -74,7 +74,11 @@ _PATH = click.Path(path_type=Path)
     help="Build although this config.json field is not known; may be given again.",
 )
 @click.option("--threads", type=int, help="Engine threads.  [default: measured]")
-@click.option("--no-measure", is_flag=True, help="Don't time speculation; the default gamma is then the nearest to 4.")
+@click.option(
+    "--no-measure",
+    is_flag=True,
+    help="Don't time speculation, and don't weigh memory; the default gamma is then the nearest to 4.",
+)
 @click.option("--batch", type=int, default=1, hidden=True)
 @click.option("--force", is_flag=True, help="Replace what is at the output.")
 @json_option
@@ -124,7 +128,7 @@ def _options(asked: dict[str, Any]) -> CompileOptions:
 
 
 def _print_report(report: CompileReport, as_json: bool) -> None:
-    from specc.cli.manifest_tables import print_parts, print_programs, print_speculation
+    from specc.cli.manifest_tables import print_memory, print_parts, print_programs, print_speculation
     from specc.render import byte_count
     from specc_runtime.manifest_writing import manifest_json
 
@@ -136,6 +140,7 @@ def _print_report(report: CompileReport, as_json: bool) -> None:
         print_json({**facts, "warnings": list(report.warnings), "manifest": manifest})
         return
     print_parts(report.manifest)
+    print_memory(report.manifest)
     print_programs(report.manifest)
     print_speculation(report.manifest)
     print_line(f"wrote {report.output}: {byte_count(report.bytes)} in {report.seconds:.1f} s")

@@ -19,6 +19,13 @@ def print_parts(manifest: Manifest) -> None:
         print_line(f"distance of the verifier from its checkpoint: {figures}")
 
 
+def print_memory(manifest: Manifest) -> None:
+    """What running the bundle takes, where that was measured."""
+    if manifest.resident_bytes is not None:
+        size = byte_count(manifest.resident_bytes)
+        print_line(f"resident memory to run it to the end of its context: {size}, measured, Python and engine included")
+
+
 def print_programs(manifest: Manifest) -> None:
     """One line a program."""
     headers = ("program", "kind", "drafter", "width", "accept", "state", "size", "file")

@@ -29,6 +29,7 @@ def bundle_readme(manifest: Manifest, chat: str | None = None) -> str:
         ],
         weight_bytes=byte_count(sum(part.bytes for part in manifest.precision if part not in state)),
         state_bytes=byte_count(sum(part.bytes for part in state)),
+        resident=None if manifest.resident_bytes is None else byte_count(manifest.resident_bytes),
         prompt=json.dumps(chat or "Once upon a time", ensure_ascii=False),
         is_chat=chat is not None,
         quality=[(name, f"{value:.3g}") for name, value in manifest.quality.items()],

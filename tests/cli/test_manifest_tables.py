@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from specc.cli.manifest_tables import print_speculation, speculation_verdict
+from specc.cli.manifest_tables import print_memory, print_speculation, speculation_verdict
 from specc_runtime.manifest import DrafterInfo, Manifest, Speculation
 from tests.support.manifests import small_manifest
 
@@ -41,6 +41,16 @@ def test_a_drafter_is_called_by_what_it_was_made_from(capsys: pytest.CaptureFixt
     sliced = DrafterInfo("model", source="slice:4", measured=MEASURED)
     print_speculation(replace(manifest(2), drafters={"drafter": sliced}))
     assert "speculation, drafter drafter (slice:4): 64 tokens" in capsys.readouterr().out
+
+
+def test_memory_is_told_where_it_was_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    print_memory(small_manifest())
+    assert capsys.readouterr().out == ""
+    print_memory(replace(small_manifest(), resident_bytes=3 * 2**20))
+    told = capsys.readouterr().out
+    assert told == (
+        "resident memory to run it to the end of its context: 3.0 MiB, measured, Python and engine included\n"
+    )
 
 
 def test_what_was_not_measured_is_not_claimed() -> None:

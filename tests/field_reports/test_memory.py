@@ -1,10 +1,16 @@
-"""Drafters whose weights or caches nobody counted (ggml-org/llama.cpp/pull/17017; NVIDIA/TensorRT-LLM/issues/9279)."""
+"""Drafters whose weights or caches nobody counted (ggml-org/llama.cpp/pull/17017; NVIDIA/TensorRT-LLM/issues/9279).
+
+And memory that the report leaves out (vllm-project/vllm/issues/9995, mlc-ai/mlc-llm/issues/1827).
+"""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from specc_runtime import Engine
-from tests.support.tiny_models import TinyBundles
+from tests.support.fresh_process import peak_of_generating
+from tests.support.tiny_models import TinyBundles, compiled
 
 CONTEXT, DRAFTER_CONTEXT, GAMMA = 64, 48, 3
 SLACK = GAMMA + 1 + 1  # rows a round may write beyond its position, and one the attention op repeats
@@ -26,3 +32,11 @@ def test_a_drafters_cache_is_as_large_as_its_own_sizes_say(tiny: TinyBundles, kv
     buffers = engine._models._programs._caches._buffers
     allocated = sum(np.asarray(array).nbytes for (owner, _), (array, _) in buffers.items() if owner == "drafter")
     assert reported == allocated == expected
+
+
+def test_a_fresh_process_takes_what_the_report_says(tiny: TinyBundles, tmp_path: Path) -> None:
+    """Within 5 %, the engine's own copies of weights and its working memory included."""
+    report = compiled(tiny.model(), tmp_path / "b", gammas=(1, GAMMA), measure=True)
+    assert report.manifest.resident_bytes is not None
+    peak = peak_of_generating(tmp_path / "b", prompt_tokens=10, new_tokens=38)
+    assert peak == pytest.approx(report.manifest.resident_bytes, rel=0.05, abs=0)

@@ -53,6 +53,7 @@ def manifest() -> Manifest:
         tokenizer=TokenizerInfo("tokenizer.json", 49152),
         precision_name="balanced",
         threads=2,
+        resident_bytes=412_876_800,
         quality={"kl": 0.00534, "argmax_agreement": 0.991},
         toolchain={"onnx": "1.23.2", "onnxruntime": "1.32.0"},
         provenance={"verifier": {"format": "gguf", "licence": "apache-2.0", "revision": None}, "seed": 0},
@@ -90,9 +91,12 @@ def test_example_is_python(tokenizer: TokenizerInfo | None) -> None:
 
 def test_what_a_bundle_lacks_leaves_no_trace() -> None:
     built = [replace(program, built=True) for program in manifest().programs]
-    text = bundle_readme(replace(manifest(), programs=tuple(built), threads=None, quality={}, provenance={}))
+    text = bundle_readme(
+        replace(manifest(), programs=tuple(built), threads=None, resident_bytes=None, quality={}, provenance={})
+    )
     assert "portable" not in text
     assert "threads" not in text
+    assert "end of its context" not in text
     assert "Measured distance" not in text
     assert "None" not in text
 

@@ -52,6 +52,7 @@ def test_the_small_manifest_holds_together() -> None:
         (replace(SMALL, gamma=3), r"gamma: 3 is not one of gammas \[2, 4\]"),
         (replace(SMALL, gammas=(2, 4, 5000)), "gammas: 5000"),
         (replace(SMALL, threads=0), "threads: 0"),
+        (replace(SMALL, resident_bytes=0), "resident_bytes: 0 must be 1 or more"),
         (replace(SMALL, programs=SMALL.programs[:1] * 2), "id: 'v' is used twice"),
         (replace(SMALL, topologies={"chain": Topology((0,))}), r"topologies.chain.parents\[0\]"),
         (replace(SMALL, topologies={}), "topology: 'chain' is not in topologies"),

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-from specc.bench.memory import peak_bytes
 from specc.bench.peers.base import Peer, PeerAnswer, PeerSetup
 from specc.bench.samples import Sample
 from specc.errors import BenchError, unknown
+from specc_runtime.resident_memory import peak_bytes
 
 
 @dataclass(frozen=True)
