@@ -7,8 +7,12 @@ from pathlib import PurePosixPath
 
 from specc.backends import load_backend
 from specc.deployment.records import Asked, Subject
-from specc.errors import OptionError
+from specc.errors import OptionError, TargetError
+from specc.targets import load_target
 from specc_runtime.manifest import MAX_THREADS, Manifest
+
+# By vendor; TPUs are passed through to privileged containers only.
+_DEVICES = {"NVIDIA": ("--gpus all",), "AMD": ("--device /dev/kfd", "--device /dev/dri", "--group-add video")}
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9_.-]{0,62}[a-z0-9])?")
 
@@ -16,12 +20,10 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9_.-]{0,62}[a-z0-9])?")
 def describe(manifest: Manifest, asked: Asked) -> Subject:
     """What templates are told of the bundle with `manifest`.
 
-    Raises OptionError (a name that doesn't fit, a bundle path that is not absolute, a backend that says nothing of
-    its host) or TargetError (a backend this version does not have).
+    Raises OptionError (a name that doesn't fit, a bundle path that is not absolute, threads, no round programs) or
+    TargetError (a backend this version does not have).
     """
     backend = load_backend(manifest.backend)
-    if backend.container is None:
-        raise OptionError(f"emit: backend {backend.name!r} does not say yet what a host needs; emit for another bundle")
     path = asked.bundle_path
     if path is not None and not (path.isprintable() and PurePosixPath(path).is_absolute()):
         raise OptionError(f"emit: bundle path {path!r} must be an absolute path on the serving host")
@@ -31,14 +33,18 @@ def describe(manifest: Manifest, asked: Asked) -> Subject:
         raise OptionError(
             "emit: fused, but the bundle has no round programs; compile with --fuse, or leave --fused out"
         )
+    on_cpu, devices = _accelerator(manifest)
+    container = backend.container
     return Subject(
         name=_name(asked.name, manifest.verifier.name),
         manifest=manifest,
         bundle_path=path,
         threads=asked.threads,
         fused=asked.fused,
-        container=backend.container,
-        requirements=tuple(_requirements(manifest, backend.container.packages)),
+        image=container.image if container else None,
+        on_cpu=on_cpu,
+        devices=devices,
+        requirements=tuple(_requirements(manifest, container.packages if container else ())),
         compiler_requirements=tuple(
             f"{package}=={version}" for package, version in manifest.toolchain.items() if package != "python"
         ),
@@ -52,6 +58,17 @@ def _name(asked: str | None, verifier: str) -> str:
     if not _NAME.fullmatch(asked):
         raise OptionError(f"emit: name {asked!r} must be 1 to 64 lower-case letters, digits and -_. inside")
     return asked
+
+
+def _accelerator(manifest: Manifest) -> tuple[bool, tuple[str, ...]]:
+    """Whether the bundle runs on the CPU, and how a container gets at what it runs on instead."""
+    try:
+        target = load_target(manifest.target)
+    except TargetError:  # a target file of the user's own; threads are measured for CPU engines only
+        return manifest.threads is not None, ()
+    if target.kind == "cpu":
+        return True, ()
+    return False, _DEVICES.get(target.vendor, ("--privileged",))
 
 
 def _requirements(manifest: Manifest, engine: tuple[str, ...]) -> Iterator[str]:

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from specc.backends.record import Container
 from specc.deployment.emitting import render_files
 from specc.deployment.kinds import known_kinds, load_kind
 from specc.deployment.records import Asked, Subject
@@ -42,8 +41,8 @@ def variants() -> Iterator[Subject]:
     yield plain
     yield replace(plain, bundle_path="/srv/it's here", threads=3, fused=True)
     yield replace(plain, manifest=replace(plain.manifest, tokenizer=None))
-    yield replace(plain, container=Container("vendor/image:1", ("engine",), ("--gpus all",)), build_script="build.sh")
-    yield replace(plain, container=Container("vendor/image:1", (), ("--device /dev/kfd",)), build_script="build.py")
+    yield replace(plain, image="vendor/image:1", on_cpu=False, devices=("--gpus all",), build_script="build.sh")
+    yield replace(plain, image=None, on_cpu=False, devices=("--device /dev/kfd",), build_script="build.py")
 
 
 def rendered(suffix: str) -> list[tuple[str, str]]:
@@ -170,8 +169,8 @@ def test_dockerfiles_copy_what_is_there(kind: str) -> None:
 
 def test_images_are_the_backends_own() -> None:
     *_, nvidia, amd = variants()
-    for variant in (nvidia, amd):
-        assert "FROM vendor/image:1\n" in render_files(load_kind("docker"), variant)["Dockerfile"]
+    assert "\nFROM vendor/image:1\n" in render_files(load_kind("docker"), nvidia)["Dockerfile"]
+    assert "\nARG BASE_IMAGE\nFROM ${BASE_IMAGE}\n" in render_files(load_kind("docker"), amd)["Dockerfile"]
     assert "nvcr.io/nvidia/tritonserver" in render_files(load_kind("triton"), nvidia)["Dockerfile"]
     assert "ARG TRITON_IMAGE\n" in render_files(load_kind("triton"), amd)["Dockerfile"]
     readme = render_files(load_kind("docker"), nvidia)["README.md"]
@@ -182,6 +181,21 @@ def test_requirements_pin_the_engine_that_compiled_the_bundle() -> None:
     lines = render_files(load_kind("embedding"), subject())["requirements.txt"].splitlines()
     assert lines[-1] == "onnxruntime==1.32.0"
     assert {re.split("[=<>]", line)[0] for line in lines} == {"numpy", "tokenizers", "onnxruntime"}
+
+
+@pytest.mark.parametrize(
+    ("target", "on_cpu", "devices"),
+    [
+        ("cpu", True, ()),
+        ("h100", False, ("--gpus all",)),
+        ("mi300x", False, ("--device /dev/kfd", "--device /dev/dri", "--group-add video")),
+        ("tpu-v5e", False, ("--privileged",)),
+        ("my-own", False, ()),
+    ],
+)
+def test_containers_get_at_the_target(target: str, on_cpu: bool, devices: tuple[str, ...]) -> None:
+    described = describe(replace(small_manifest(), target=target), Asked())
+    assert (described.on_cpu, described.devices) == (on_cpu, devices)
 
 
 # systemd units.

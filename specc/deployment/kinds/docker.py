@@ -6,8 +6,11 @@ from specc.deployment.records import Kind, Subject
 
 
 def _values(subject: Subject) -> Mapping[str, object]:
-    """interpreter: what runs the bundle's build script."""
-    return {"interpreter": "python3" if (subject.build_script or "").endswith(".py") else "bash"}
+    """interpreter: what runs the bundle's build script. build_arguments: what the user has to add."""
+    return {
+        "interpreter": "python3" if (subject.build_script or "").endswith(".py") else "bash",
+        "build_arguments": " --build-arg BASE_IMAGE=YOURS" if subject.image is None else "",
+    }
 
 
 KIND = Kind(

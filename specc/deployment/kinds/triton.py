@@ -14,16 +14,15 @@ def _values(subject: Subject) -> Mapping[str, object]:
     """Triton leaves the choice of an accelerator to the model; its own image has NVIDIA's libraries only."""
     from specc_runtime.params import SamplingParams  # numpy, which the help does without
 
-    on_cpu = not subject.container.devices
     settings = {
         "bundle": subject.bundle_path or "bundle",
         "threads": "" if subject.threads is None else str(subject.threads),
         "fused": "true" if subject.fused else "false",
     }
     return {
-        "instance_kind": "KIND_CPU" if on_cpu else "KIND_MODEL",
+        "instance_kind": "KIND_CPU" if subject.on_cpu else "KIND_MODEL",
         "settings": {key: json.dumps(value, ensure_ascii=False) for key, value in settings.items()},
-        "image": IMAGE if on_cpu or "--gpus" in " ".join(subject.container.devices) else None,
+        "image": IMAGE if subject.on_cpu or "--gpus all" in subject.devices else None,
         "options": [field.name for field in fields(SamplingParams) if field.name != "logits_processor"],
     }
 
