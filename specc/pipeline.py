@@ -79,7 +79,7 @@ def compile_bundle(
         with progress.step("hashing", staging.total_bytes) as step:
             manifest = replace(manifest, files=staging.file_entries(step.advance))
         manifest, unmeasured = _weighed(plan, manifest, staging, progress)
-        staging.add_file(README, bundle_readme(manifest, _chat_example(manifest, staging)))
+        staging.add_file(README, _readme(plan, manifest, staging))
         manifest = replace(manifest, files={**manifest.files, README: staging.file_entry(README)})
         staging.write_manifest(manifest)
     warnings = (*_warnings(plan, manifest), *unmeasured)
@@ -177,6 +177,16 @@ def _manifest(
         threads=plan.options.threads,
         toolchain={name: version(name) for name in plan.backend.toolchain} | {"python": platform.python_version()},
         provenance=_provenance(plan),
+    )
+
+
+def _readme(plan: _Plan, manifest: Manifest, staging: Staging) -> str:
+    host = plan.backend.container
+    return bundle_readme(
+        manifest,
+        _chat_example(manifest, staging),
+        engine=None if host is None else host.packages,
+        build_script=plan.backend.build_script,
     )
 
 

@@ -1,9 +1,10 @@
 """From a bundle to the files around it."""
 
+import glob
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import specc_runtime
 from specc.deployment.folder import Content, write_folder
@@ -60,10 +61,18 @@ def _copies(kind: Kind, bundle: Bundle, subject: Subject) -> Iterator[tuple[str,
     """Files taken over as they are: their paths in the output, and where they lie."""
     package = Path(specc_runtime.__file__).parent
     sources = {
-        "bundle": (bundle.root, [MANIFEST_NAME, *bundle.manifest.files]),
+        "bundle": (bundle.root, [MANIFEST_NAME, *bundle.manifest.files, *_built_on_device(bundle)]),
         "runtime": (package, [file.relative_to(package).as_posix() for file in sorted(package.rglob("*.py"))]),
     }
     for what, folder in _copied_folders(kind, subject).items():
         root, names = sources[what]
         for name in names:
             yield f"{folder.format(name=subject.name)}/{name}", root / name
+
+
+def _built_on_device(bundle: Bundle) -> list[str]:
+    """What the bundle's script built of its programs: files beside them that the manifest does not list."""
+    stems = {str(PurePosixPath(program.file).with_suffix("")) for program in bundle.manifest.programs}
+    beside = {path for stem in stems for path in bundle.root.glob(f"{glob.escape(stem)}.*") if path.is_file()}
+    names = (path.relative_to(bundle.root).as_posix() for path in beside)
+    return sorted(name for name in names if name not in bundle.manifest.files)

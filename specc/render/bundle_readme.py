@@ -1,7 +1,7 @@
 """The README.md every bundle carries: what it is, what is in it, how to run it, where it came from."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from specc.render.quantities import byte_count
@@ -11,9 +11,17 @@ from specc_runtime.manifest import DrafterInfo, Manifest, ModelInfo, Program
 STATE_PARTS = ("kv", "feature_rows")  # of the precision table: memory while running, no weights
 
 
-def bundle_readme(manifest: Manifest, chat: str | None = None) -> str:
+def bundle_readme(
+    manifest: Manifest,
+    chat: str | None = None,
+    *,
+    engine: Sequence[str] | None = ("onnxruntime",),
+    build_script: str | None = None,
+) -> str:
     """The Markdown text. chat: a user's turn in the model's chat format, if it has one.
 
+    engine: packages of the engine, None where the backend names none. build_script: the bundle's file that builds its
+    portable programs on the device; None: they need no building.
     `manifest.files` may lack the README itself: nothing in the text depends on it.
     """
     state = {part for part in manifest.precision if part.part.split(".")[-1] in STATE_PARTS}
@@ -32,6 +40,8 @@ def bundle_readme(manifest: Manifest, chat: str | None = None) -> str:
         resident=None if manifest.resident_bytes is None else byte_count(manifest.resident_bytes),
         prompt=json.dumps(chat or "Once upon a time", ensure_ascii=False),
         is_chat=chat is not None,
+        engine=engine,
+        build_script=build_script,
         quality=[(name, f"{value:.3g}") for name, value in manifest.quality.items()],
         toolchain=manifest.toolchain,
         provenance=list(_flat(manifest.provenance)),

@@ -50,6 +50,14 @@ def test_a_bundle_that_stays_where_it_is_is_not_copied(kind: str, small: Path, t
     assert any("/srv/model s" in text for text in texts)
 
 
+def test_what_was_built_on_the_device_is_copied_too(small: Path, tmp_path: Path) -> None:
+    (small / "programs" / "verifier.engine").write_bytes(b"built")
+    (small / "notes.txt").write_text("mine")
+    output = emit("docker", small, tmp_path / "out", Asked()).output
+    assert (output / "bundle" / "programs" / "verifier.engine").read_bytes() == b"built"
+    assert not (output / "bundle" / "notes.txt").exists()
+
+
 def test_scripts_can_be_started(small: Path, tmp_path: Path) -> None:
     output = emit("systemd", small, tmp_path / "out", Asked(name="tiny")).output
     assert output.joinpath("install.sh").stat().st_mode & stat.S_IXUSR

@@ -101,5 +101,20 @@ def test_what_a_bundle_lacks_leaves_no_trace() -> None:
     assert "None" not in text
 
 
+def test_what_a_host_needs_is_the_engines_own() -> None:
+    assert "`pip install './runtime[text]'`." in bundle_readme(manifest())
+    assert "`pip install './runtime[text]' jax flatbuffers`." in bundle_readme(
+        manifest(), engine=("jax", "flatbuffers")
+    )
+    assert "`pip install './runtime[text]'`, and what `ort` runs on." in bundle_readme(manifest(), engine=None)
+
+
+def test_portable_programs_are_built_by_the_bundles_script() -> None:
+    assert "in this folder: `python build.py`." in bundle_readme(manifest(), build_script="build.py")
+    built = tuple(replace(program, built=True) for program in manifest().programs)
+    assert "build.py" not in bundle_readme(replace(manifest(), programs=built), build_script="build.py")
+    assert "are built on the device" not in bundle_readme(manifest())
+
+
 def test_readme_depends_on_no_file_entry() -> None:
     assert bundle_readme(manifest()) == bundle_readme(replace(manifest(), files={"README.md": FileEntry(1, "00")}))
