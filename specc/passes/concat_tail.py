@@ -1,6 +1,7 @@
 """One update per cache: what several steps of a graph write is kept in a tail until the last of them."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import onnx_ir as ir
@@ -9,10 +10,12 @@ from numpy.typing import NDArray
 
 from specc.core.building import Body
 from specc.core.functions.attention import VISIBILITY
+from specc.core.functions.features import FEATURE_ROWS
 from specc.core.inspection import inputs_of, static_shape
 
 _SCATTER, _CAST_LIKE = "TensorScatter", "CastLike"
 _MASK = 3  # input of Attention
+_FEATURE_AXES = 3  # of a feature buffer; caches of keys and values have four
 
 
 def concat_tail(model: ir.Model) -> ir.Model:
@@ -21,13 +24,18 @@ def concat_tail(model: ir.Model) -> ir.Model:
     A step's attention then reads `Concat(cache, rows of the steps so far)`, and its mask shows of the cache the rows
     before the first step's position, of the tail the earlier steps' rows and its own block. For backends that update a
     cache once a program, in place. The caches between steps are no longer outputs. What writes caches is inlined.
-    Must hold: the steps' rows follow one another, and topologies are baked.
-    Raises ValueError: a cache is read by something else than attention between its updates, as features are.
+    Features are predicted by one step for the next, which is handed them, and written by the verifier alone.
+    Must hold: the steps' rows follow one another, topologies are baked, and the verifier writes every feature row that
+    was predicted. Raises ValueError: a cache is read by something else between its updates.
     """
     _inline_writers(model)
     graph, masks = model.graph, _TailMasks()
     for chain in list(_chains(graph)):
-        if len(chain) > 1:
+        if len(chain) < 2:
+            continue
+        if len(static_shape(inputs_of(chain[0])[0])) == _FEATURE_AXES:
+            _hand_on(graph, chain)
+        else:
             _join(graph, chain, masks)
     ir_passes.RemoveUnusedNodesPass()(model)
     ir_passes.TopologicalSortPass()(model)
@@ -76,6 +84,22 @@ def _join(graph: ir.Graph, chain: list[ir.Node], masks: "_TailMasks") -> None:
     last.replace_all_uses_with(joined, replace_graph_outputs=True)
     joined.name = name
     graph.extend(body.nodes)
+
+
+def _hand_on(graph: ir.Graph, chain: list[ir.Node]) -> None:
+    """Let the step after each update of a feature buffer read its row, and the last update write the buffer itself."""
+    buffer = inputs_of(chain[0])[0]
+    for node, following in pairwise(chain):
+        written, row = node.outputs[0], inputs_of(node)[1]
+        for use in list(written.uses()):
+            if use.node is following:
+                following.replace_input_with(0, buffer)
+            elif use.node.op_type == FEATURE_ROWS and use.idx == 0:
+                use.node.outputs[0].replace_all_uses_with(row)
+            else:
+                raise ValueError(f"features '{buffer.name}' are read by {use.node.op_type} between their updates")
+        if written.is_graph_output():
+            graph.outputs.remove(written)
 
 
 def _redirect(written: ir.Value, cache: ir.Value, seen: ir.Value) -> ir.Node:

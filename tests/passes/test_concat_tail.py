@@ -9,6 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from specc.core.oracle import Oracle
+from specc.legalize.rewriting import legalize
+from specc.legalize.tensorrt import OPS
 from specc.models.decoder import DecoderShape, build_decoder
 from specc.models.families import describe
 from specc.passes.concat_tail import concat_tail
@@ -17,6 +19,7 @@ from specc.passes.invariants import broken_invariants
 from specc.passes.narrow_attention import narrow_attention
 from specc_runtime.engines.base import RoundSampling
 from tests.models.support import random_weights, tiny_config
+from tests.passes.test_fuse_round_features import fused, zero_state
 from tests.support.function_models import ort_run
 from tests.support.fused_rounds import GREEDY, FusedRounds, generate
 
@@ -106,3 +109,24 @@ def test_a_cache_that_something_else_reads_is_refused() -> None:
     fused.graph.outputs.append(extra.outputs[0])
     with pytest.raises(ValueError, match=r"'drafter\.past\.0\.key' is read by Neg between its updates"):
         concat_tail(fused)
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("gamma", [1, 3])
+def test_features_are_handed_from_step_to_step(gamma: int, sampling: RoundSampling) -> None:
+    """Rounds and the buffer they leave are those of the graph that writes every prediction."""
+    graph = fused(gamma)
+    tailed = concat_tail(graph.clone())
+    assert list(broken_invariants(tailed)) == []
+    assert sum(node.op_type == "TensorScatter" for node in tailed.graph) == 7
+    made = [FusedRounds(g, ort_run(legalize(g.clone(), "tensorrt", OPS)), zero_state(graph)) for g in (graph, tailed)]
+    rng, text = np.random.default_rng(1), [5, 9, 33, 2, 60, 17]
+    for _ in range(4):
+        uniforms = rng.integers(0, 2**24, 2 * gamma + 1) * 2.0**-24
+        tokens, position = text[-gamma - 1 :], len(text) - gamma - 1
+        expected, found = (rounds(tokens, position, uniforms, sampling) for rounds in made)
+        assert found == expected
+        text += found
+    written = slice(None, len(text) - 1)
+    features = [rounds.caches["drafter.past.features"][:, written] for rounds in made]
+    np.testing.assert_allclose(features[1], features[0], rtol=0, atol=1e-4)

@@ -27,16 +27,16 @@ class Rounds(Protocol):
 
 
 class FusedRounds:
-    """A fused graph run by either engine, its caches copied from call to call."""
+    """A fused graph run by either engine, its `caches` copied from call to call."""
 
     def __init__(self, graph: ir.Model, run: Run, caches: Mapping[str, Array]) -> None:
         self._run = run
         self._past = [str(v.name) for v in graph.graph.inputs if ".past." in str(v.name)]
-        self._caches = {name: caches[name] for name in self._past}
+        self.caches = {name: caches[name] for name in self._past}
 
     def __call__(self, tokens: list[int], position: int, uniforms: Array, sampling: RoundSampling) -> list[int]:
-        made = self._run(round_inputs(tokens, position, uniforms, sampling) | self._caches)
-        self._caches = {name: made[name.replace(".past.", ".present.")] for name in self._past}
+        made = self._run(round_inputs(tokens, position, uniforms, sampling) | self.caches)
+        self.caches = {name: made[name.replace(".past.", ".present.")] for name in self._past}
         return made["ids"][0, : int(made["count"][0])].tolist()
 
 

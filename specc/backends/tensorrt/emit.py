@@ -9,7 +9,7 @@ from specc.backends.record import CoreModel, EmitRequest, tensor_spec
 from specc.backends.tensorrt.architectures import architectures, is_buildable
 from specc.backends.tensorrt.build_script import SCRIPT, build_script
 from specc.backends.tensorrt.building import PACKAGE, VERSION, Profile, build_engine, load_builder
-from specc.backends.tensorrt.graphs import round_graph, stepping_graph
+from specc.backends.tensorrt.graphs import lowered_state, round_graph, stepping_graph
 from specc.bundle.staging import Staging
 from specc.errors import TargetError
 from specc.passes.fuse_round import DRAFTER, VERIFIER
@@ -83,7 +83,7 @@ def _portable(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
 
 def _stepping(core: CoreModel, kinds: Sequence[Kind], drafter: str | None) -> EngineGraph:
     """The programs of one decoder; of two kinds with one width the first is made."""
-    graph, state = stepping_graph(core), core.state()
+    graph, state = stepping_graph(core), lowered_state(core)
     cached = {name for s in state for name in (s.name, s.output)}
     inputs = [tensor_spec(v) for v in graph.graph.inputs if v.name not in cached]
     outputs = [tensor_spec(v) for v in graph.graph.outputs if v.name not in cached]
@@ -137,5 +137,6 @@ def _round(request: EmitRequest, key: str, gamma: int) -> EngineGraph:
 
 
 def _owned(core: CoreModel, prefix: str) -> tuple[StateSpec, ...]:
-    """The caches of one decoder, under its names in a round."""
-    return tuple(replace(s, name=prefix + s.name, output=prefix + s.output) for s in core.state())
+    """What one decoder owns, under its names in a round."""
+    owned = (s for s in lowered_state(core) if s.owner == core.role)
+    return tuple(replace(s, name=prefix + s.name, output=prefix + s.output) for s in owned)

@@ -6,14 +6,12 @@ import onnx
 import pytest
 
 from specc.backends.tensorrt.emit import emit
-from specc.backends.tensorrt.graphs import stepping_graph
 from specc.bundle.staging import Staging
-from specc.errors import TargetError, UnsupportedError
-from specc.models.features import FUSING
+from specc.errors import TargetError
 from specc.targets import load_target
 from specc_runtime.manifest import Program
 from tests.support.refusals import refuses
-from tests.support.tensorrt_cores import PREFILL, core, request
+from tests.support.tensorrt_cores import PREFILL, request
 
 PORTABLE = ("h100", "h200", "b200", "jetson-orin", "thor")
 
@@ -78,11 +76,3 @@ def test_machines_that_are_built_for_differently_are_refused_together(tmp_path: 
         emit(request("a100,h100"), Staging(tmp_path))
     with refuses(TargetError, "targets h100,b200", "built on the device"):
         emit(request("h100,b200"), Staging(tmp_path))
-
-
-def test_a_drafter_that_reads_features_is_refused() -> None:
-    model = core("verifier")
-    past = next(v for v in model.graph.graph.inputs if v.name == "past.0.key")
-    past.name = f"past.{FUSING}.drafter"
-    with refuses(UnsupportedError, "reads the verifier's features", "another --draft"):
-        stepping_graph(model)
