@@ -5,6 +5,7 @@ out. Adding a target means adding a file.
 """
 
 import math
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,9 +24,10 @@ DTYPES = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8", "int4")
 _RATE = "tops_"
 _SEVERAL_MACHINES = "tensorrt"  # the backend whose programs may be for several machines
 _TEXTS = ("name", "title", "vendor", "kind", "architecture", "default_backend")
-_LISTS = ("dtypes", "backends")
-_FIGURES = ("memory_gib", "bandwidth_gb_s", *(_RATE + dtype for dtype in DTYPES))
-_KEYS = (*_TEXTS, *_LISTS, *_FIGURES, "notes", "sources")
+_LISTS = ("dtypes", "backends", "environment")
+_FIGURES = ("memory_gib", "bandwidth_gb_s", "wavefront", *(_RATE + dtype for dtype in DTYPES))
+_KEYS = (*_TEXTS, *_LISTS, *_FIGURES, "exhaustive_tune", "notes", "sources")
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*=[A-Za-z0-9_,.~!-]+")
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Target:
     architecture: what its compilers call it ("sm80", "gfx942", "v5e"); of several machines, joined by commas.
     dtypes: those its matrix units compute in.
     memory_gib, bandwidth_gb_s: device memory and its peak bandwidth (GB: 10^9 bytes); None where not stated.
+    wavefront: threads that run in step; None where not stated. environment: variables that its compiler is run with,
+    `NAME=VALUE`. exhaustive_tune: whether its compiler tries every form of a kernel: slow to build, faster to run.
     tops: dense peak rate of matrix products by dtype, 10^12 operations per second, no sparsity counted.
     sources: the address each figure was taken from, by its key in the file.
     """
@@ -49,6 +53,9 @@ class Target:
     default_backend: str
     memory_gib: float | None = None
     bandwidth_gb_s: float | None = None
+    wavefront: int | None = None
+    environment: tuple[str, ...] = ()
+    exhaustive_tune: bool = False
     tops: Mapping[str, float] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     notes: str = ""
@@ -133,6 +140,9 @@ def _target(table: Mapping[str, Any], name: str) -> Target:
         backends=_names(table, "backends"),
         memory_gib=figures.get("memory_gib"),
         bandwidth_gb_s=figures.get("bandwidth_gb_s"),
+        wavefront=int(figures["wavefront"]) if "wavefront" in figures else None,
+        environment=_names(table, "environment") if "environment" in table else (),
+        exhaustive_tune=_flag(table, "exhaustive_tune"),
         tops=MappingProxyType({dtype: figures[_RATE + dtype] for dtype in DTYPES if _RATE + dtype in figures}),
         sources=MappingProxyType(_sources(table, figures)),
         notes=_text(table, "notes") if "notes" in table else "",
@@ -153,6 +163,13 @@ def _names(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not value or not all(isinstance(item, str) for item in value):
         raise TargetError(f"{key!r} must be a list of names, found {value!r}")
     return tuple(value)
+
+
+def _flag(table: Mapping[str, Any], key: str) -> bool:
+    value = table.get(key, False)
+    if not isinstance(value, bool):
+        raise TargetError(f"{key!r} must be true or false, found {value!r}")
+    return value
 
 
 def _figure(table: Mapping[str, Any], key: str) -> float:
@@ -189,5 +206,8 @@ def _check_agreement(target: Target, name: str) -> None:
     for dtype in target.tops:
         if dtype not in target.dtypes:
             raise TargetError(f"states {_RATE}{dtype}, but 'dtypes' lacks {dtype!r}")
+    for variable in target.environment:
+        if not _VARIABLE.fullmatch(variable):
+            raise TargetError(f"'environment' holds {variable!r}, which is not NAME=VALUE of plain characters")
     if target.default_backend not in target.backends:
         raise TargetError(f"'default_backend' {target.default_backend!r} is not among 'backends' {target.backends}")

@@ -18,6 +18,7 @@ class _Entry(NamedTuple):
 
 
 _BACKENDS = {
+    "migraphx": _Entry("specc.backends.migraphx", frozenset({"gpu"})),
     "ort": _Entry("specc.backends.ort", frozenset({"cpu"})),
     "xla": _Entry("specc.backends.xla", frozenset({"cpu"})),
 }

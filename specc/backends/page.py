@@ -62,9 +62,11 @@ def _target_facts(backend: Backend, target: Target) -> dict[str, Any]:
 
 def _preset(name: str, target: Target, backend: Backend) -> str:
     """A preset's dtypes on `target`, those computed in another dtype as `stored/computed`."""
-    precision = PrecisionPolicy(name).resolve(target.dtypes, CHECKPOINT)
+    precision = PrecisionPolicy(name).resolve(target.dtypes, CHECKPOINT, backend.state_dtypes)
     if precision.kv not in backend.state_dtypes:
         return f"refused: no {precision.kv} caches"
+    if precision.verifier_is_quantised and not backend.eight_bit_verifier:
+        return "refused: int8 in drafters only"
     parts: Mapping[str, str] = {
         part: dtype
         if computed_dtype(dtype, target.dtypes) == dtype

@@ -114,7 +114,8 @@ class Backend:
 
     What follows is for docs/backends.md (`make docs`) and `specc emit`; nothing is compiled by it.
     summary: the backend in a line. programs: the kinds it emits, each with the request options it serves.
-    weight_dtypes: dtypes it takes linears in. evidence: what was built and run, and where.
+    weight_dtypes: dtypes it takes linears in; eight_bit_verifier: int8 in the verifier's, too. evidence: what was built
+    and run, and where.
     container: where its programs run; None: nobody has said yet. build_script: file of its bundles that builds their
     portable programs on the device; None: they need no building.
     """
@@ -127,6 +128,7 @@ class Backend:
     toolchain: tuple[str, ...]
     row_scales: bool = False
     runs_here: bool = True
+    eight_bit_verifier: bool = True
     default_precision: Callable[[Target], str] | None = None
     summary: str = ""
     programs: Mapping[ProgramKind, Collection[str]] = field(default_factory=dict)

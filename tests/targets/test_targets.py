@@ -23,7 +23,7 @@ tops_int8 = "https://example.com/toy"
 """
 ISSUE_TARGETS = (
     "cpu a100 h100 h200 b200 l4 rtx2080 rtx3090 rtx4090 rtx5090 dgx-spark jetson-orin thor "
-    "mi250x mi300x mi355x tpu-v4 tpu-v5e tpu-v5p tpu-v6e tpu7x"
+    "mi250x mi300x mi355x rx7900xtx tpu-v4 tpu-v5e tpu-v5p tpu-v6e tpu7x"
 ).split()
 BACKENDS = {"ort", "tensorrt", "xla", "migraphx"}
 
@@ -38,6 +38,17 @@ def test_shipped_target_is_consistent(name: str) -> None:
     for narrow, wide in [("int8", "bf16"), ("fp8", "fp16"), ("bf16", "fp32"), ("int4", "int8"), ("fp4", "fp8")]:
         if narrow in rates and wide in rates:
             assert rates[narrow] >= rates[wide], f"{narrow} is slower than {wide}"
+
+
+def test_what_its_compiler_is_run_with() -> None:
+    target = parse_target(
+        GOOD.replace("kind =", 'environment = ["A_1=x,y"]\nexhaustive_tune = true\nwavefront = 64\nkind =').replace(
+            "[sources]", '[sources]\nwavefront = "https://example.com/toy"'
+        ),
+        "toy",
+        "toy.toml",
+    )
+    assert (target.environment, target.exhaustive_tune, target.wavefront) == (("A_1=x,y",), True, 64)
 
 
 def test_every_target_asked_for_is_shipped() -> None:
@@ -79,6 +90,9 @@ def test_all_values_are_read() -> None:
         ('default_backend = "ort"', 'default_backend = "xla"', "'default_backend' 'xla' is not among 'backends'"),
         ('name = "toy"', 'name = "tie"', "'name' is 'tie', but the file is called 'toy'"),
         ("kind =", "kind", "is not TOML"),
+        ("kind =", "exhaustive_tune = 1\nkind =", "'exhaustive_tune' must be true or false, found 1"),
+        ("kind =", 'environment = ["A=1; rm"]\nkind =', "'environment' holds 'A=1; rm', which is not NAME=VALUE"),
+        ("kind =", 'environment = "A=1"\nkind =', "'environment' must be a list of names, found 'A=1'"),
         ("[sources]", "sources = 3\n[other]", "unknown key 'other'"),
     ],
 )

@@ -13,6 +13,7 @@ from specc_runtime.manifest import MAX_THREADS
 
 MODULES = {
     "ort": "specc_runtime.engines.ort",
+    "migraphx": "specc_runtime.engines.migraphx",
     "xla": "specc_runtime.engines.xla",
 }
 

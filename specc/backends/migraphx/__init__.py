@@ -1,7 +1,9 @@
-"""MIGraphX: static programs in ONNX, built into .mxr files on the device by the bundle's own script."""
+"""MIGraphX on AMD GPUs, untested on device: static programs in ONNX, which the bundle's script builds there."""
 
 from specc.backends.migraphx.emit import HOST_OPTIONS, ROUND_OPTIONS, emit
+from specc.backends.migraphx.evidence import EVIDENCE
 from specc.backends.record import Backend
+from specc_runtime.engines.migraphx_machine import BUILD_SCRIPT
 
 BACKEND = Backend(
     name="migraphx",
@@ -15,4 +17,7 @@ BACKEND = Backend(
     summary=__doc__,
     programs={**dict.fromkeys(("prefill", "verify", "catchup", "draft"), HOST_OPTIONS), "round": ROUND_OPTIONS},
     weight_dtypes=frozenset({"fp32", "fp16", "bf16", "int8"}),
+    evidence=EVIDENCE,
+    build_script=BUILD_SCRIPT,
+    eight_bit_verifier=False,
 )

@@ -1,21 +1,22 @@
 """Programs of the MIGraphX backend: static, one file each, to be built on the device."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import onnx_ir as ir
+import onnx_ir.passes.common as ir_passes
 
 from specc.backends.migraphx.lint import check_dialect
 from specc.backends.migraphx.lowering import lower
+from specc.backends.migraphx.script import build_script
 from specc.backends.record import CoreModel, EmitRequest, tensor_spec
 from specc.bundle.staging import Staging
 from specc.core.functions.linear import LINEAR_Q8
 from specc.core.topology import chain
 from specc.errors import OptionError
-from specc.passes.bake_rows import bake_rows
 from specc.passes.bake_topology import bake_topology
 from specc.passes.fuse_round import DRAFTER, VERIFIER, fuse_round
 from specc.passes.set_width import set_width
+from specc_runtime.engines.migraphx_machine import BUILD_SCRIPT
 from specc_runtime.manifest import FEATURES, Program, ProgramKind, StateSpec
 from specc_runtime.params import OPTIONS
 
@@ -33,12 +34,13 @@ def emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
     Raises OptionError: 8-bit weights in the verifier, or a drafter that reads features.
     """
     _check_request(request)
+    staging.add_file(BUILD_SCRIPT, build_script(request.target))
     verifier, widths = request.verifier, sorted({1, *(gamma + 1 for gamma in request.gammas)})
-    programs = [_prefill(verifier, request.prefill_width, staging)]
-    programs += [_step(verifier, "verify", width, range(width), staging) for width in widths]
+    programs = [_step(verifier, "prefill", request.prefill_width, 1, staging)]
+    programs += [_step(verifier, "verify", width, width, staging) for width in widths]
     for key, drafter in request.drafters.items():
-        programs.append(_step(drafter, "catchup", request.prefill_width, (), staging, key))
-        programs += [_step(drafter, "draft", width, [width - 1], staging, key) for width in (1, FIRST_STEP)]
+        programs.append(_step(drafter, "catchup", request.prefill_width, 0, staging, key))
+        programs += [_step(drafter, "draft", width, 1, staging, key) for width in (1, FIRST_STEP)]
         programs += [_round(request, key, gamma, staging) for gamma in request.gammas]
     return tuple(programs)
 
@@ -55,26 +57,13 @@ def _check_request(request: EmitRequest) -> None:
             raise OptionError(f"draft: {key!r} reads the verifier's features, which backend 'migraphx' does not build")
 
 
-def _prefill(core: CoreModel, width: int, staging: Staging) -> Program:
-    """One row of logits, of whichever token is the prompt's last: the rows behind it are padding."""
-    graph = bake_topology(set_width(core.graph, width, 1), chain(width - 1))
-    return _staged(graph, core, "prefill", width, staging)
-
-
 def _step(
-    core: CoreModel, kind: ProgramKind, width: int, rows: Sequence[int], staging: Staging, drafter: str | None = None
+    core: CoreModel, kind: ProgramKind, width: int, rows: int, staging: Staging, drafter: str | None = None
 ) -> Program:
-    """`width` tokens fed in a chain, logits of `rows`; none: no logits at all."""
-    graph = bake_rows(set_width(core.graph, width, len(rows)), rows)
-    bake_topology(graph, chain(width - 1))
+    """`width` tokens fed in a chain, logits of `rows` of them, whose numbers are an input; none: no logits at all."""
+    graph = bake_topology(set_width(core.graph, width, rows or 1), chain(width - 1))
     if not rows:
-        graph.graph.outputs.remove(next(v for v in graph.graph.outputs if v.name == "logits"))
-    return _staged(graph, core, kind, width, staging, drafter)
-
-
-def _staged(
-    graph: ir.Model, core: CoreModel, kind: ProgramKind, width: int, staging: Staging, drafter: str | None = None
-) -> Program:
+        _drop_logits(graph)
     described = Program(
         id=f"{core.role}.{kind}.{width}",
         kind=kind,
@@ -90,6 +79,13 @@ def _staged(
         requires=REQUIRES,
     )
     return _written(graph, described, staging)
+
+
+def _drop_logits(graph: ir.Model) -> None:
+    """Leave out what only the logits need."""
+    graph.graph.outputs.remove(next(v for v in graph.graph.outputs if v.name == "logits"))
+    ir_passes.RemoveUnusedNodesPass()(graph)
+    graph.graph.inputs.remove(next(v for v in graph.graph.inputs if v.name == "rows"))
 
 
 def _round(request: EmitRequest, key: str, gamma: int, staging: Staging) -> Program:

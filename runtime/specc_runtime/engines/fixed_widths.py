@@ -1,0 +1,151 @@
+"""Any number of tokens through programs that each take one number of them, for engines whose programs are static."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specc_runtime.bundle import Bundle
+from specc_runtime.engines.base import Logits, RoundSampling, Tokens
+from specc_runtime.errors import EngineError
+from specc_runtime.manifest import VERIFIER, Program
+
+Arrays = Mapping[str, NDArray[Any]]
+STEPS = ("prefill", "verify", "draft", "catchup")
+
+
+class Call(Protocol):
+    """A loaded program, its state bound: arrays in by name, arrays out by name, valid until its next call."""
+
+    @property
+    def program(self) -> Program: ...
+
+    def __call__(self, inputs: Arrays) -> Arrays: ...
+
+
+class FixedWidthPrograms:
+    """`Programs` over calls of one width each. load: makes a call of a program. zero: zeroes every state buffer."""
+
+    def __init__(
+        self, bundle: Bundle, programs: Iterable[Program], load: Callable[[Program], Call], zero: Callable[[], None]
+    ) -> None:
+        models = [key for key, drafter in bundle.manifest.drafters.items() if drafter.kind == "model"]
+        used = [p for p in programs if p.drafter is None or p.drafter in models]
+        self.rounds = tuple(p for p in used if p.kind == "round")
+        self._steps = {
+            owner: Steps(owner, [load(p) for p in used if p.kind in STEPS and (p.drafter or VERIFIER) == owner])
+            for owner in (VERIFIER, *models)
+        }
+        self._rounds = {program.id: load(program) for program in self.rounds}
+        self.reset = zero
+
+    def verify(self, tokens: Tokens, position: int, rows: int) -> Logits:
+        return self._steps[VERIFIER](tokens, position, rows)
+
+    def draft(self, drafter: str, tokens: Tokens, position: int) -> Logits:
+        logits: Logits = self._steps[drafter](tokens, position, 1)[0]
+        return logits
+
+    def catchup(self, drafter: str, tokens: Tokens, position: int) -> None:
+        self._steps[drafter](tokens, position, 0)
+
+    def round(
+        self,
+        program: Program,
+        tokens: Tokens,
+        position: int,
+        uniforms: NDArray[np.float32],
+        sampling: RoundSampling,
+    ) -> Tokens:
+        made = self._rounds[program.id](
+            {
+                "tokens": tokens[None],
+                "position": np.array([position]),
+                "uniforms": uniforms[None],
+                "temperature": np.array([sampling.temperature], np.float32),
+                "top_k": np.array([sampling.top_k]),
+                "top_p": np.array([sampling.top_p], np.float32),
+                "min_p": np.array([sampling.min_p], np.float32),
+            }
+        )
+        return made["ids"][0, : int(made["count"][0])]
+
+    def full_precision(self) -> None:
+        """No program recomputes with fp32 caches of its own."""
+
+    def options(self, owner: str) -> frozenset[str]:
+        return self._steps[owner].options
+
+    def max_width(self, owner: str) -> int:
+        return self._steps[owner].max_width
+
+
+class Steps:
+    """The steps of one model.
+
+    A program wider than what is left is fed zeros behind it: what they write lies beyond every row that is read, and is
+    overwritten by what comes next. Where that would not fit into the cache, narrower programs are taken.
+    """
+
+    def __init__(self, owner: str, calls: Iterable[Call]) -> None:
+        self._calls = sorted(calls, key=lambda call: call.program.max_width)
+        programs = [call.program for call in self._calls]
+        if not any(program.width == 1 and _rows(program) for program in programs):
+            raise EngineError(f"no usable program feeds {owner!r} a single token; re-compile or rebuild the bundle")
+        self._cache_rows = min((s.shape[-2] for p in programs for s in p.state), default=None)
+        self.max_width = max(program.max_width for program in programs)
+        self.options = frozenset.intersection(*(frozenset(program.options) for program in programs))
+
+    def __call__(self, tokens: Tokens, position: int, rows: int) -> Logits:
+        """Logits `[rows, V]` of the last `rows` of `tokens`, which are fed at cache rows `position ...`."""
+        if not 0 <= rows <= len(tokens) or not len(tokens):
+            raise EngineError(f"{rows} rows of logits of {len(tokens)} tokens: ask for as many as are fed, at most")
+        parts = []
+        while len(tokens):
+            call, fed, asked = self._next(len(tokens), rows, position)
+            logits = _feed(call, tokens[:fed], position, asked)
+            if asked:
+                parts.append(logits if asked == rows else logits.copy())  # the next call may write there
+            tokens, position, rows = tokens[fed:], position + fed, rows - asked
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate(parts) if parts else np.zeros((0, 0), np.float32)
+
+    def _next(self, left: int, rows: int, position: int) -> tuple[Call, int, int]:
+        """The call to make next, how many tokens it is fed, and how many of them give logits.
+
+        The one that takes most; of those the narrowest.
+        """
+        best: tuple[Call, int, int] | None = None
+        for call in self._calls:
+            width = call.program.max_width
+            if self._cache_rows is not None and position + width > self._cache_rows:
+                continue
+            fed = min(width, left)
+            asked = max(0, rows - (left - fed))
+            if asked > _rows(call.program):
+                fed, asked = min(width, left - rows), 0
+            if fed > (best[1] if best else 0):
+                best = call, fed, asked
+        if best is None:
+            raise EngineError(f"no program takes {left} tokens at row {position} of a cache of {self._cache_rows}")
+        return best
+
+
+def _rows(program: Program) -> int:
+    """How many tokens' logits a program gives."""
+    return next((int(t.shape[0]) for t in program.inputs if t.name == "rows"), 0)
+
+
+def _feed(call: Call, tokens: Tokens, position: int, asked: int) -> Logits:
+    """Feed `tokens`, and zeros behind them; logits of the last `asked`."""
+    program = call.program
+    padded = np.zeros((1, program.max_width), np.int64)
+    padded[0, : len(tokens)] = tokens
+    inputs = {"tokens": padded, "position": np.array([position])}
+    if given := _rows(program):
+        last = np.arange(len(tokens) - asked, len(tokens) - asked + given)
+        inputs["rows"] = np.minimum(last, program.max_width - 1)
+    made = call(inputs)
+    return made["logits"][0, :asked] if asked else np.zeros((0, 0), np.float32)

@@ -1,0 +1,74 @@
+"""The AMD GPUs of this machine and its MIGraphX: what a program asks for, compared with what is here.
+
+An .mxr neither stores nor checks what it was built for, so nothing of it is loaded before this was asked.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+BUILD_SCRIPT = "build_migraphx.py"  # file of a bundle that builds its programs
+KFD_NODES = Path("/sys/class/kfd/kfd/topology/nodes")  # the kernel driver's list of CPUs and GPUs
+
+
+@dataclass(frozen=True)
+class Machine:
+    """version: MIGraphX's, as it names itself, "" without it. gpus: architecture of each GPU, in the driver's order.
+
+    wavefronts: threads that run in step on each of them.
+    """
+
+    version: str
+    gpus: tuple[str, ...]
+    wavefronts: tuple[int, ...]
+
+    def has(self, requirement: str) -> bool:
+        """Whether a requirement ("migraphx>=2.15", "migraphx==2.15.0", "gfx942") is met; no unknown one is."""
+        wanted = re.fullmatch(r"migraphx(>=|==)([0-9.]+)", requirement)
+        if wanted is None:
+            return requirement in self.gpus
+        found, asked = numbers(self.version), numbers(wanted[2])
+        return found >= asked if wanted[1] == ">=" else found == asked
+
+    def lacks(self, requirements: Iterable[str]) -> list[str]:
+        """The requirements that are not met, each with what was found."""
+        gpus = ", ".join(dict.fromkeys(self.gpus)) or "no AMD GPU"
+        found = {True: f"MIGraphX {self.version}" if self.version else "no MIGraphX", False: gpus}
+        return [f"{r} (found {found[r.startswith('migraphx')]})" for r in requirements if not self.has(r)]
+
+
+def this_machine(version: str) -> Machine:
+    """What the kernel driver lists; version: of the MIGraphX that was imported."""
+    properties = [_properties(node) for node in sorted(KFD_NODES.glob("*/properties"), key=_number)]
+    gpus = [p for p in properties if p.get("gfx_target_version")]
+    return Machine(
+        version,
+        tuple(architecture(p["gfx_target_version"]) for p in gpus),
+        tuple(p.get("wave_front_size", 0) for p in gpus),
+    )
+
+
+def architecture(target_version: int) -> str:
+    """The compilers' name of a driver's number: 90402 is gfx942, 90010 is gfx90a, 110000 is gfx1100."""
+    major, minor, stepping = target_version // 10000, target_version // 100 % 100, target_version % 100
+    return f"gfx{major}{minor:x}{stepping:x}"
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """The first three numbers of a version: 2.15.0.dev+1234 is (2, 15, 0)."""
+    found = [int(number) for number in re.findall(r"\d+", version)[:3]]
+    return (*found, *[0] * (3 - len(found)))
+
+
+def _number(properties: Path) -> int:
+    return int(properties.parent.name) if properties.parent.name.isdecimal() else 0
+
+
+def _properties(path: Path) -> dict[str, int]:
+    """A node's properties; none where they may not be read, as in a container without the devices."""
+    try:
+        pairs = [line.split() for line in path.read_text(encoding="ascii").splitlines()]
+    except (OSError, UnicodeDecodeError):
+        return {}
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}
