@@ -3,7 +3,7 @@ FROM python:3.12-slim
 COPY . /src
 RUN python3 -m pip install --no-cache-dir /src onnxruntime==1.32.0 onnx==1.23.2
 RUN useradd --system --uid 10001 --create-home specc
-USER specc
+USER 10001
 WORKDIR /work
 HEALTHCHECK NONE
 ENTRYPOINT ["specc"]
