@@ -5,13 +5,14 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import specc
-from specc.assembly.accounting import KV, precision_table, shared_parts
+from specc.assembly.accounting import KV, engine_copies, precision_table, shared_parts
 from specc.assembly.calibration import read_calibration
 from specc.assembly.core_models import DrafterPlan, drafter_core, verifier_core
 from specc.assembly.drafters import HEAD_IDS_FILE, plan_drafters
@@ -170,14 +171,23 @@ def _manifest(
         drafters=_drafter_records(plan, verifier, drafters, staging),
         topologies={},
         programs=programs,
-        precision=precision_table(staging.weights.weights, (verifier, *drafters.values())),
+        precision=precision_table(staging.weights.weights, (verifier, *drafters.values()), narrow=plan.backend.narrow),
         precision_name=plan.precision.name,
         files={},
         tokenizer=tokenizer,
         threads=plan.options.threads,
-        toolchain={name: version(name) for name in plan.backend.toolchain} | {"python": platform.python_version()},
+        toolchain=_versions(plan.backend.toolchain) | {"python": platform.python_version()},
         provenance=_provenance(plan),
     )
+
+
+def _versions(packages: Sequence[str]) -> dict[str, str]:
+    """Of those that are installed: what compiles on the device need not be here."""
+    found = {}
+    for package in packages:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
 
 
 def _readme(plan: _Plan, manifest: Manifest, staging: Staging) -> str:
@@ -233,7 +243,7 @@ def _measured(plan: _Plan, manifest: Manifest, staging: Staging, measure: Measur
     if manifest.threads is None and plan.backend.measure_threads is not None:
         with progress.step("measuring threads"):
             manifest = replace(manifest, threads=plan.backend.measure_threads(written))
-    if not plan.backend.runs_here:
+    if not _runs_here(plan):
         return manifest
     if plan.precision.verifier_is_quantised and plan.verifier.checkpoint.tokenizer is not None:
         with progress.step("measuring the distance from the checkpoint", TOKENS) as step:
@@ -249,7 +259,7 @@ def _measured(plan: _Plan, manifest: Manifest, staging: Staging, measure: Measur
 
 def _weighed(plan: _Plan, manifest: Manifest, staging: Staging, progress: Progress) -> tuple[Manifest, tuple[str, ...]]:
     """With the memory that running the finished bundle takes, or else a warning that says why it is not known."""
-    if not (plan.options.measure and plan.backend.runs_here):
+    if not (plan.options.measure and _runs_here(plan)):
         return manifest, ()
     staging.write_manifest(manifest)
     try:
@@ -257,6 +267,11 @@ def _weighed(plan: _Plan, manifest: Manifest, staging: Staging, progress: Progre
             return replace(manifest, resident_bytes=resident_bytes(staging.root)), ()
     except CompileError as error:
         return manifest, (str(error),)
+
+
+def _runs_here(plan: _Plan) -> bool:
+    """Whether what was compiled runs on this machine: an accelerator's programs are made without one."""
+    return plan.backend.runs_here and plan.target.kind == "cpu"
 
 
 def _provenance(plan: _Plan) -> dict[str, Any]:
@@ -275,6 +290,9 @@ def _warnings(plan: _Plan, manifest: Manifest) -> Iterator[str]:
             yield f"drafter {key!r} has its own {parts} ({size:,} bytes): in another dtype than the verifier's, or cut"
         if drafter.model is not None and drafter.model.context < manifest.context:
             yield f"drafter {key!r} reaches to position {drafter.model.context}; plain decoding beyond it"
+    if copies := engine_copies(manifest.programs, manifest.files):
+        yield copies
+        return
     rounds = sum(program.kind == "round" for program in manifest.programs)
     if rounds:
         weights = sum(p.bytes for p in manifest.precision if not p.part.endswith((".kv", ".embedding", ".rope")))

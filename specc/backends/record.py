@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import onnx_ir as ir
@@ -13,6 +13,8 @@ from specc.targets import Target
 from specc_runtime.bundle import Bundle
 from specc_runtime.manifest import FEATURES, Program, ProgramKind, StateSpec, TensorSpec
 
+Deed = Literal["built", "run", "checked"]
+DEEDS: tuple[Deed, ...] = get_args(Deed)
 _PAST = "past."
 
 
@@ -75,11 +77,12 @@ class EmitRequest:
 class Evidence:
     """One thing that was really done with a backend's programs.
 
-    did: "built" by the vendor's compiler, or "run" on its engine. what: the models and programs. where: the machine.
+    did: "built" by the vendor's compiler; "run" on its engine; "checked" by what ran the programs, or stood in for the
+    engine, instead. what: the models and programs. where: the machine.
     command: what does it again. result: what came out, where it is more than success.
     """
 
-    did: Literal["built", "run"]
+    did: Deed
     what: str
     where: str
     command: str
@@ -91,13 +94,11 @@ class Container:
     """What a host needs to run a backend's programs, as a container image says it.
 
     image: base image with Python 3.11 or newer and the vendor's libraries. packages: of the engine, from PyPI; the
-    version is the manifest's, where its toolchain names the package. devices: options of `docker run` that pass the
-    accelerator through.
+    version is the manifest's, where its toolchain names the package.
     """
 
     image: str
     packages: tuple[str, ...] = ()
-    devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -109,8 +110,9 @@ class Backend:
     emit: lowers, stages and describes the programs of a request. toolchain: packages whose versions the manifest names.
     measure_threads: the fastest number of engine threads for a written bundle, None where threads mean nothing.
     row_scales: its 8-bit weights have one scale a row, not one a block. runs_here: whether the machine that compiles
-    runs what it compiled, so that speculation is measured there. default_precision: what a compile to a target takes
-    when none is asked for, as the user would write it; None: the reference.
+    runs what it compiled, so that speculation is measured there. narrow: whether it computes in 16 bits what is stored
+    in them, and multiplies 8-bit weights in its caches' dtype. default_precision: what a compile to a target takes when
+    none is asked for, as the user would write it; None: the reference.
 
     What follows is for docs/backends.md (`make docs`) and `specc emit`; nothing is compiled by it.
     summary: the backend in a line. programs: the kinds it emits, each with the request options it serves.
@@ -128,6 +130,7 @@ class Backend:
     toolchain: tuple[str, ...]
     row_scales: bool = False
     runs_here: bool = True
+    narrow: bool = False
     eight_bit_verifier: bool = True
     default_precision: Callable[[Target], str] | None = None
     summary: str = ""

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from specc.assembly.accounting import precision_table, shared_parts
+from specc.assembly.accounting import engine_copies, precision_table, shared_parts
 from specc.backends.record import CoreModel
 from specc.bundle.weight_store import WeightStore
 from specc.core.building import value
 from specc.core.initializers import initializer
-from specc_runtime.manifest import PartPrecision
+from specc_runtime.manifest import FileEntry, PartPrecision, Program
 
 
 def core(role: str, weights: dict[str, tuple[str, type[Any], int]], cache_rows: int = 0) -> CoreModel:
@@ -83,3 +83,29 @@ def test_a_part_is_shared_if_every_weight_of_it_is() -> None:
         "drafter", {"w": ("mlp", np.float32, 10), "n": ("norm", np.float32, 3), "m": ("norm", np.float32, 3)}
     )
     assert shared_parts(VERIFIER, drafter) == ("mlp",)
+
+
+def test_a_backend_that_computes_in_16_bits() -> None:
+    """What is stored in 16 bits is computed in them, 8-bit weights in the caches' dtype; embeddings are widened."""
+    weights = {"w": ("mlp", np.float16, 8), "q": ("attention", np.uint8, 4), "e": ("embedding", np.float16, 6)}
+    model = core("verifier", weights, cache_rows=5)
+    store = WeightStore()
+    store.add(model.graph)
+    assert [(p.part, p.stored, p.computed) for p in precision_table(store.weights, [model], narrow=True)] == [
+        ("verifier.mlp", "fp16", "fp16"),
+        ("verifier.attention", "int8", "fp16"),
+        ("verifier.embedding", "fp16", "fp32"),
+        ("verifier.kv", "fp16", "fp16"),
+    ]
+
+
+def test_engines_hold_copies_of_their_weights() -> None:
+    def program(name: str, file: str, built: bool) -> Program:
+        return Program(id=name, kind="verify", file=file, inputs=(), outputs=(), built=built)
+
+    files = {"programs/v.engine": FileEntry(1500, ""), "programs/r.engine": FileEntry(2000, "")}
+    programs = [program("a", "programs/v.engine", True), program("b", "programs/v.engine", True)]
+    sentence = engine_copies([*programs, program("c", "programs/r.engine", True)], files)
+    assert sentence is not None
+    assert sentence.startswith("2 engines hold a copy each of their weights: 3,500 bytes")
+    assert engine_copies([program("d", "programs/v.onnx", False)], files) is None

@@ -14,6 +14,7 @@ from specc_runtime.manifest import MAX_THREADS
 MODULES = {
     "ort": "specc_runtime.engines.ort",
     "migraphx": "specc_runtime.engines.migraphx",
+    "tensorrt": "specc_runtime.engines.tensorrt",
     "xla": "specc_runtime.engines.xla",
 }
 

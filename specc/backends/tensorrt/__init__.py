@@ -1,10 +1,11 @@
-"""TensorRT: engines for NVIDIA GPUs, built without one where TensorRT-RTX has the architecture, else on the device."""
+"""TensorRT on NVIDIA GPUs, untested on device: engines built without a GPU, or by the bundle's script on the device."""
 
-from specc.backends.record import Backend
+from specc.backends.record import Backend, Container
 from specc.backends.tensorrt.architectures import default_precision
 from specc.backends.tensorrt.build_script import SCRIPT
-from specc.backends.tensorrt.emit import ROUND_OPTIONS, emit
-from specc_runtime.params import OPTIONS
+from specc.backends.tensorrt.building import PACKAGE
+from specc.backends.tensorrt.emit import HOST_OPTIONS, ROUND_OPTIONS, emit
+from specc.backends.tensorrt.evidence import EVIDENCE
 
 BACKEND = Backend(
     name="tensorrt",
@@ -12,13 +13,15 @@ BACKEND = Backend(
     slack=0,
     emit=emit,
     measure_threads=None,
-    toolchain=("onnx", "onnx_ir"),
+    toolchain=(PACKAGE, "onnx", "onnx_ir"),
     row_scales=True,
     runs_here=False,
+    narrow=True,
     default_precision=default_precision,
-    summary="Engines for NVIDIA GPUs: TensorRT-RTX builds them without a GPU, full TensorRT on the device",
-    programs={kind: tuple(sorted(OPTIONS)) for kind in ("prefill", "verify", "draft", "catchup")}
-    | {"round": ROUND_OPTIONS},
+    summary=__doc__,
+    programs={**dict.fromkeys(("prefill", "verify", "catchup", "draft"), HOST_OPTIONS), "round": ROUND_OPTIONS},
     weight_dtypes=frozenset({"fp32", "fp16", "bf16", "int8"}),
+    evidence=EVIDENCE,
+    container=Container("nvidia/cuda:13.0.1-runtime-ubuntu24.04", (PACKAGE, "cuda-python")),
     build_script=SCRIPT,
 )

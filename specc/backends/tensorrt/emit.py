@@ -20,6 +20,7 @@ from specc_runtime.params import OPTIONS
 Kind = tuple[ProgramKind, int, int]
 """What a program is for, tokens fed, rows of logits."""
 
+HOST_OPTIONS = tuple(sorted(OPTIONS))
 ROUND_OPTIONS = ("greedy", "min_p", "temperature", "top_k", "top_p")
 
 
@@ -103,7 +104,7 @@ def _stepping(core: CoreModel, kinds: Sequence[Kind], drafter: str | None) -> En
                 width=width,
                 max_width=width,
                 drafter=drafter,
-                options=tuple(sorted(OPTIONS)),
+                options=HOST_OPTIONS,
             )
         )
         opened = {spec.name for spec in inputs if any(isinstance(d, str) for d in spec.shape)}
