@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from specc.backends import known_backends, load_backend, usable_backends
-from specc.backends.record import Backend
+from specc.backends.record import DEEDS, Backend
 from specc.options.precision import DTYPES, PRESETS, PrecisionPolicy, computed_dtype
 from specc.render import render
 from specc.targets import Target, known_targets, load_target
@@ -32,8 +32,7 @@ def backend_facts(backend: Backend, targets: list[Target]) -> dict[str, Any]:
         "weights": _ordered(backend.weight_dtypes),
         "caches": _ordered(backend.state_dtypes),
         "targets": [_target_facts(backend, target) for target in targets if backend.name in target.backends],
-        "built": [vars(item) for item in backend.evidence if item.did == "built"],
-        "run": [vars(item) for item in backend.evidence if item.did == "run"],
+        **{did: [vars(item) for item in backend.evidence if item.did == did] for did in DEEDS},
         "build_script": backend.build_script,
         "toolchain": list(backend.toolchain),
     }

@@ -8,7 +8,7 @@ import click
 from specc.cli.flags import debug_option, examples, json_option
 from specc.cli.output import print_json, print_table
 
-_HEADERS = ("backend", "programs", "weights", "caches", "compiles for", "built on", "run on")
+_HEADERS = ("backend", "programs", "weights", "caches", "compiles for", "built on", "run on", "checked on")
 
 
 @click.command(
@@ -20,7 +20,10 @@ _HEADERS = ("backend", "programs", "weights", "caches", "compiles for", "built o
 @json_option
 @debug_option
 def backends_command(markdown: bool, as_json: bool) -> None:
-    """Show what each backend has: programs, dtypes of weights and caches, targets, and where it was built and run."""
+    """Show what each backend has: programs, dtypes of weights and caches, targets, and where it was built and run.
+
+    Checked: something else ran its programs, or stood in for its engine.
+    """
     from specc.backends import known_backends, load_backend
     from specc.backends.page import backend_facts, backends_page
     from specc.targets import known_targets, load_target
@@ -40,6 +43,6 @@ def backends_command(markdown: bool, as_json: bool) -> None:
 
 def _row(facts: dict[str, Any]) -> list[str]:
     targets = [target["name"] for target in facts["targets"] if target["command"]]
-    places = [dict.fromkeys(item["where"] for item in facts[did]) for did in ("built", "run")]
+    places = [dict.fromkeys(item["where"] for item in facts[did]) for did in ("built", "run", "checked")]
     cells = (facts["programs"], facts["weights"], facts["caches"], targets, *places)
     return [facts["name"], *(", ".join(cell) for cell in cells)]

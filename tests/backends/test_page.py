@@ -46,10 +46,15 @@ def test_a_backend_that_states_nothing_claims_nothing() -> None:
 
 
 def test_what_was_built_is_told_from_what_was_run() -> None:
-    evidence = (Evidence("built", "an engine", "a laptop", "make it"), Evidence("run", "tokens", "a board", "run it"))
+    evidence = (
+        Evidence("built", "an engine", "a laptop", "make it"),
+        Evidence("run", "tokens", "a board", "run it"),
+        Evidence("checked", "numbers", "another engine", "check it"),
+    )
     facts = backend_facts(replace(load_backend("ort"), evidence=evidence), TARGETS)
     assert [item["where"] for item in facts["built"]] == ["a laptop"]
     assert [item["where"] for item in facts["run"]] == ["a board"]
+    assert [item["where"] for item in facts["checked"]] == ["another engine"]
 
 
 def test_commands_are_given_only_for_targets_that_compile() -> None:

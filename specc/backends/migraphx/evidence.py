@@ -4,13 +4,13 @@ from specc.backends.record import Evidence
 
 EVIDENCE = (
     Evidence(
-        did="run",
+        did="checked",
         what="tiny models: the ONNX of every program against core graphs, exact laws and plain decoding",
         where="ONNX Runtime on a CPU, in MIGraphX's place",
         command="python -m pytest tests/legalize/migraphx tests/backends/migraphx",
     ),
     Evidence(
-        did="run",
+        did="checked",
         what="SmolLM2-135M-Instruct, `reference`, rounds of 4 drafts by its first layers: the ort bundle's tokens",
         where="ONNX Runtime on a CPU, in MIGraphX's place",
         command="python -m pytest -m slow tests/smollm2/test_migraphx.py",
