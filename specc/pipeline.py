@@ -19,7 +19,7 @@ from specc.assembly.drafters import HEAD_IDS_FILE, plan_drafters
 from specc.assembly.quality import TOKENS, distance_from_checkpoint
 from specc.assembly.sources import ModelSource, open_model
 from specc.assembly.tokenizer import stage_tokenizer
-from specc.backends import choose_backend
+from specc.backends import choose_backend, usable_backends
 from specc.backends.record import Backend, CoreModel, EmitRequest
 from specc.bundle.layout import CORE_CONFIG, CORE_GRAPH
 from specc.bundle.leftovers import clear_leftovers
@@ -290,6 +290,9 @@ def _warnings(plan: _Plan, manifest: Manifest) -> Iterator[str]:
             yield f"drafter {key!r} has its own {parts} ({size:,} bytes): in another dtype than the verifier's, or cut"
         if drafter.model is not None and drafter.model.context < manifest.context:
             yield f"drafter {key!r} reaches to position {drafter.model.context}; plain decoding beyond it"
+    if plan.backend.build_script is not None and not all(program.built for program in manifest.programs):
+        elsewhere = "; --backend xla builds them here" if "xla" in usable_backends(plan.target) else ""
+        yield f"programs are built on the device, by the bundle's {plan.backend.build_script}{elsewhere}"
     if copies := engine_copies(manifest.programs, manifest.files):
         yield copies
         return

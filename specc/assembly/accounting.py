@@ -58,8 +58,9 @@ def shared_parts(verifier: CoreModel, drafter: CoreModel) -> tuple[str, ...]:
 
 
 def _stored(name: str, weight: StoredWeight, weights: Mapping[str, StoredWeight]) -> str:
-    """The dtype a weight is reported under; scales count with their codes."""
-    if name.endswith(_SCALE) and name.removesuffix(_SCALE) + _CODES in weights:
+    """The dtype a weight is reported under; scales, and what is made of them, count with their codes."""
+    base, scale, _ = name.partition(_SCALE)
+    if scale and base + _CODES in weights:
         return "int8"
     return _DTYPES.get(weight.tensor.dtype, weight.tensor.dtype.name.lower())
 

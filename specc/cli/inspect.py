@@ -46,6 +46,7 @@ def _facts(manifest: Manifest) -> list[tuple[str, object]]:
         ("context", f"{manifest.context} positions, {manifest.slack} rows of slack"),
         ("gammas", f"{', '.join(map(str, manifest.gammas))} (default {manifest.gamma})"),
         ("threads", manifest.threads or "not measured"),
+        ("requires", ", ".join(sorted({name for program in manifest.programs for name in program.requires})) or "-"),
         ("files", f"{len(manifest.files)}, {byte_count(sum(entry.bytes for entry in manifest.files.values()))}"),
         ("compiled by", ", ".join([f"specc {manifest.specc_version}", *map(" ".join, manifest.toolchain.items())])),
     ]

@@ -10,6 +10,7 @@ from specc.backends.tensorrt.architectures import architectures, is_buildable
 from specc.backends.tensorrt.build_script import SCRIPT, build_script
 from specc.backends.tensorrt.building import PACKAGE, VERSION, Profile, build_engine, load_builder
 from specc.backends.tensorrt.graphs import lowered_state, round_graph, stepping_graph
+from specc.backends.tensorrt.lint import check_dialect
 from specc.bundle.staging import Staging
 from specc.errors import TargetError
 from specc.passes.fuse_round import DRAFTER, VERIFIER
@@ -60,6 +61,7 @@ def _built(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
     requires = (f"{PACKAGE}=={VERSION}", "cuda:" + "|".join(names))
     programs: tuple[Program, ...] = ()
     for engine in engine_graphs(request):
+        check_dialect(engine.stem, engine.graph.graph)
         path = f"programs/{engine.stem}.engine"
         staging.add_file(path, build_engine(engine.stem, engine.graph, engine.profiles, names, trt))
         programs += tuple(replace(p, file=path, built=True, requires=requires) for p in engine.programs)
@@ -74,6 +76,7 @@ def _portable(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
     programs: tuple[Program, ...] = ()
     engines = []
     for engine in engine_graphs(request):
+        check_dialect(engine.stem, engine.graph.graph)
         path = f"programs/{engine.stem}.onnx"
         staging.add_graph(path, engine.graph)
         engines.append((path, engine.profiles))

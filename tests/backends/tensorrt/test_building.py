@@ -94,3 +94,19 @@ def test_widths_share_an_engines_weights() -> None:
 def test_the_precision_that_is_built_by_default() -> None:
     assert default_precision(load_target("a100")) == "balanced"
     assert default_precision(load_target("rtx2080,rtx3090")) == "balanced,mlp=fp16,head=fp16,embedding=fp16"
+
+
+@pytest.mark.parametrize("target", ["h100", "thor"])
+def test_portable_files_parse_as_the_script_reads_them(target: str, tmp_path: Path) -> None:
+    """The same parser reads them from memory, their weights from the bundle's one weights file."""
+    staging = Staging(tmp_path)
+    programs = emit(request(target, F16, int8=True), staging)
+    staging.write_graphs(lambda _: None)
+    trt = load_builder("a test")
+    for file in sorted({p.file for p in programs}):
+        logger = trt.Logger(trt.Logger.ERROR)
+        network = trt.Builder(logger).create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
+        parser = trt.OnnxParser(network, logger)
+        path = tmp_path / file
+        assert parser.parse(path.read_bytes(), str(tmp_path / path.name)), parser.get_error(0).desc()
+        assert network.num_layers > 50
