@@ -20,7 +20,7 @@ def bundle_readme(
 ) -> str:
     """The Markdown text. chat: a user's turn in the model's chat format, if it has one.
 
-    engine: packages of the engine, None where the backend names none. build_script: the bundle's file that builds its
+    engine: packages of the engine (ONNX Runtime comes with the runtime), None where the backend names none. build_script: the bundle's file that builds its
     portable programs on the device; None: they need no building.
     `manifest.files` may lack the README itself: nothing in the text depends on it.
     """
@@ -40,12 +40,18 @@ def bundle_readme(
         resident=None if manifest.resident_bytes is None else byte_count(manifest.resident_bytes),
         prompt=json.dumps(chat or "Once upon a time", ensure_ascii=False),
         is_chat=chat is not None,
-        engine=engine,
+        engine=None if engine is None else [_requirement(package, manifest) for package in engine],
         build_script=build_script,
         quality=[(name, f"{value:.3g}") for name, value in manifest.quality.items()],
         toolchain=manifest.toolchain,
         provenance=list(_flat(manifest.provenance)),
     )
+
+
+def _requirement(package: str, manifest: Manifest) -> str:
+    """`package` in the version that compiled the bundle: some engines read no other's programs."""
+    version = manifest.toolchain.get(package)
+    return package if version is None else f"{package}=={version}"
 
 
 def _model_text(model: ModelInfo) -> str:
