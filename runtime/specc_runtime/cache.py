@@ -41,6 +41,7 @@ class ModelCache:
         self._feed = feed
         self._ids = np.zeros(rows, np.int64)
         self._length = 0
+        self._replaced = False
         self.max_width = max_width
 
     def agreed(self, ids: Tokens) -> int:
@@ -56,6 +57,15 @@ class ModelCache:
             self._length = position
         for follower in self._followers:
             follower.forget(position)
+
+    def begin(self) -> None:
+        """A text begins: trust nothing that another way than the cache's own wrote for the text before.
+
+        Such rows are true, but not to the bit what a prefill writes, and no request may change what the next one says.
+        """
+        if self._replaced:
+            self.forget(0)
+            self._replaced = False
 
     def feed(self, tokens: Tokens, position: int, rows: int) -> Logits:
         """Write `tokens` `[S]` at rows `position ...`, S at most max_width; logits `[rows, V]` of the last `rows`."""
@@ -80,6 +90,7 @@ class ModelCache:
 
         feed: another way to write the same rows.
         """
+        self._replaced |= feed is not None
         started = perf_counter()
         for position in range(start, len(ids), self.max_width):
             end = min(position + self.max_width, len(ids))

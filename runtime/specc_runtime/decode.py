@@ -116,6 +116,7 @@ def next_round(job: Job) -> Round:
 def prefill(job: Job) -> Logits:
     """Feed what the verifier's cache lacks of the prompt; logits `[1, V]` after its last token."""
     prompt = job.history.ids
+    job.verifier.begin()
     return job.verifier.extend(prompt, min(job.verifier.agreed(prompt), len(prompt) - 1), rows=1)
 
 

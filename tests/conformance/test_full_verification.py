@@ -114,6 +114,18 @@ def test_the_caches_are_replaced_by_the_full_precision_ones_rounded(tiny: TinyBu
             np.testing.assert_array_equal(kept[:, :, held], exact[:, :, held].astype(np.float16))
 
 
+@pytest.mark.parametrize("way", [{"plain": True}, {"gamma": 3}], ids=str)
+def test_recomputed_rows_leave_no_trace_in_the_next_request(tiny: TinyBundles, way: dict[str, Any]) -> None:
+    """They are nearer to full precision than what a prefill writes: a prompt that reuses them could go another way."""
+    prompt = [*PROMPT] * 10
+    engine = load(tiny, COARSE)
+    for every in (16, 16, 0):
+        used = engine.generate(prompt, params(every, logprobs=0), **way).finish()
+        fresh = load(tiny, COARSE).generate(prompt, params(every, logprobs=0), **way).finish()
+        assert used.logprobs == fresh.logprobs
+        assert used.stats.largest_logit_difference == fresh.stats.largest_logit_difference
+
+
 def test_the_second_session_is_made_only_for_who_asks(tiny: TinyBundles) -> None:
     engine = load(tiny, COARSE)
     programs = engine._models._programs

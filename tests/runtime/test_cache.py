@@ -126,3 +126,21 @@ def test_agreed_rows_are_those_an_engine_would_have(writes: list[tuple[int, list
     agreed = cache.agreed(ids(*text))
     assert engine_rows[:agreed] == text[:agreed]
     assert agreed == min(len(text), len(engine_rows)) or engine_rows[agreed] != text[agreed]
+
+
+def test_what_another_feed_wrote_serves_its_own_text_only() -> None:
+    own, other = Recorder(), Recorder()
+    cache = ModelCache(own, rows=10, max_width=3)
+    text = ids(1, 2, 3, 4)
+    cache.extend(text, 0)
+    cache.begin()
+    assert cache.agreed(text) == 4
+    cache.extend(text, 0, rows=1, feed=other)
+    assert other.calls == [([1, 2, 3], 0, 0), ([4], 3, 1)]
+    assert len(own.calls) == 2
+    assert cache.agreed(text) == 4
+    cache.begin()
+    assert cache.agreed(text) == 0
+    cache.extend(text, 0)
+    cache.begin()
+    assert cache.agreed(text) == 4
