@@ -20,8 +20,8 @@ def bundle_readme(
 ) -> str:
     """The Markdown text. chat: a user's turn in the model's chat format, if it has one.
 
-    engine: packages of the engine (ONNX Runtime comes with the runtime), None where the backend names none. build_script: the bundle's file that builds its
-    portable programs on the device; None: they need no building.
+    engine: packages of the engine (ONNX Runtime comes with the runtime), None where the backend names none.
+    build_script: the bundle's file that builds its portable programs on the device; None: they need no building.
     `manifest.files` may lack the README itself: nothing in the text depends on it.
     """
     state = {part for part in manifest.precision if part.part.split(".")[-1] in STATE_PARTS}

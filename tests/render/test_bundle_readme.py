@@ -102,11 +102,11 @@ def test_what_a_bundle_lacks_leaves_no_trace() -> None:
 
 
 def test_what_a_host_needs_is_the_engines_own() -> None:
-    assert "`pip install './runtime[text]'`." in bundle_readme(manifest())
-    assert "`pip install './runtime[text]' jax flatbuffers`." in bundle_readme(
-        manifest(), engine=("jax", "flatbuffers")
-    )
-    assert "`pip install './runtime[text]'`, and what `ort` runs on." in bundle_readme(manifest(), engine=None)
+    compiled = replace(manifest(), toolchain={"onnxruntime": "1.32.0", "jax": "0.10.2"})
+    assert "`pip install './runtime[text]'`." in bundle_readme(compiled)
+    text = bundle_readme(compiled, engine=("jax", "flatbuffers"))
+    assert "`pip install './runtime[text]' jax==0.10.2 flatbuffers`." in text
+    assert "`pip install './runtime[text]'`, and what `ort` runs on." in bundle_readme(compiled, engine=None)
 
 
 def test_portable_programs_are_built_by_the_bundles_script() -> None:
