@@ -26,7 +26,7 @@ _SEVERAL_MACHINES = "tensorrt"  # the backend whose programs may be for several 
 _TEXTS = ("name", "title", "vendor", "kind", "architecture", "default_backend")
 _LISTS = ("dtypes", "backends", "environment")
 _FIGURES = ("memory_gib", "bandwidth_gb_s", "wavefront", *(_RATE + dtype for dtype in DTYPES))
-_KEYS = (*_TEXTS, *_LISTS, *_FIGURES, "exhaustive_tune", "notes", "sources")
+_KEYS = (*_TEXTS, *_LISTS, *_FIGURES, "exhaustive_tune", "in_place_caches", "notes", "sources")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*=[A-Za-z0-9_,.~!-]+")
 
 
@@ -39,6 +39,7 @@ class Target:
     memory_gib, bandwidth_gb_s: device memory and its peak bandwidth (GB: 10^9 bytes); None where not stated.
     wavefront: threads that run in step; None where not stated. environment: variables that its compiler is run with,
     `NAME=VALUE`. exhaustive_tune: whether its compiler tries every form of a kernel: slow to build, faster to run.
+    in_place_caches: whether MIGraphX programs of few rows write caches row by row, without copying them first.
     tops: dense peak rate of matrix products by dtype, 10^12 operations per second, no sparsity counted.
     sources: the address each figure was taken from, by its key in the file.
     """
@@ -56,6 +57,7 @@ class Target:
     wavefront: int | None = None
     environment: tuple[str, ...] = ()
     exhaustive_tune: bool = False
+    in_place_caches: bool = False
     tops: Mapping[str, float] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     notes: str = ""
@@ -143,6 +145,7 @@ def _target(table: Mapping[str, Any], name: str) -> Target:
         wavefront=int(figures["wavefront"]) if "wavefront" in figures else None,
         environment=_names(table, "environment") if "environment" in table else (),
         exhaustive_tune=_flag(table, "exhaustive_tune"),
+        in_place_caches=_flag(table, "in_place_caches"),
         tops=MappingProxyType({dtype: figures[_RATE + dtype] for dtype in DTYPES if _RATE + dtype in figures}),
         sources=MappingProxyType(_sources(table, figures)),
         notes=_text(table, "notes") if "notes" in table else "",

@@ -12,6 +12,7 @@ from onnx.reference import ReferenceEvaluator
 from specc.core import DOMAIN, IR_VERSION
 from specc.core.functions.attention import ATTENTION, ATTENTION_QK_NORM, VISIBILITY
 from specc.core.functions.linear import LINEAR, LINEAR_Q8
+from specc.core.functions.thresholds import HIGHEST_THRESHOLD
 from specc.core.inspection import constant_array, inputs_of, static_shape
 
 Shapes = Sequence[Sequence[int]]
@@ -25,8 +26,8 @@ def flatten(model: ir.Model, keep: Collection[str] = ()) -> ir.Model:
     """Functions are inlined but for those named in `keep`; sizes and index tables become constants.
 
     Must hold: inputs and initializers have static shapes. Every value gets a dtype and a static shape.
-    keep: functions that a backend lowers itself, out of `attention`, `attention_qk_norm`, `visibility`, `linear` and
-    `linear_q8`.
+    keep: functions that a backend lowers itself, out of `attention`, `attention_qk_norm`, `visibility`, `linear`,
+    `linear_q8` and `highest_threshold`.
     """
     if unknown := set(keep) - set(_CALLS):
         raise ValueError(f"no shapes are known for calls of {sorted(unknown)}; known: {', '.join(_CALLS)}")
@@ -152,10 +153,15 @@ def _linear(node: ir.Node, shapes: Shapes) -> Made:
     return [((*shapes[0][:-1], shapes[1][0]), _dtype(inputs_of(node)[0]))]
 
 
+def _threshold(node: ir.Node, shapes: Shapes) -> Made:
+    return [((*shapes[0][:-1], 1), ir.DataType.FLOAT)]
+
+
 _CALLS: Mapping[str, Callable[[ir.Node, Shapes], Made]] = {
     ATTENTION: _attention,
     ATTENTION_QK_NORM: _attention,
     VISIBILITY: _visibility,
     LINEAR: _linear,
     LINEAR_Q8: _linear,
+    HIGHEST_THRESHOLD: _threshold,
 }

@@ -62,6 +62,7 @@ class program:
         self._fake, self._path, self._options = fake, path, compiled
         model = onnx.load(path, load_external_data=False)
         self._outputs = [v.name for v in model.graph.output]
+        self._aliases = {name: cache for name in self._outputs if (cache := _written_in_place(model.graph, name))}
         self._shapes = {v.name: _declared(v) for v in model.graph.input}
         self._output_shapes = [_declared(v) for v in model.graph.output]
         self._session: ort.InferenceSession | None = None
@@ -73,7 +74,8 @@ class program:
         if not self._options or self._options["offload_copy"]:
             return dict(self._shapes)
         names = self._fake.output_names(len(self._outputs))
-        return self._shapes | dict(zip(names, self._output_shapes, strict=True))
+        shapes = zip(names, self._output_shapes, self._outputs, strict=True)
+        return self._shapes | {name: declared for name, declared, output in shapes if output not in self._aliases}
 
     def get_output_shapes(self) -> list[shape]:
         return self._output_shapes
@@ -103,9 +105,19 @@ class program:
             self._session = ort.InferenceSession(self._path, providers=["CPUExecutionProvider"])
         fed = {name: params[name]._data for name in self._shapes}
         made = self._session.run(self._outputs, fed)
-        bound = [params[name] for name in self._fake.output_names(len(made))]
+        names = zip(self._outputs, self._fake.output_names(len(made)), strict=True)
+        bound = [params[self._aliases.get(output, name)] for output, name in names]
         self._fake.pending += [(argument_._data, array) for argument_, array in zip(bound, made, strict=True)]
         return self._fake.results(bound)
+
+
+def _written_in_place(graph: onnx.GraphProto, name: str) -> str | None:
+    """The input that an output is, where nodes write a cache without a copy of it: it has no parameter of its own."""
+    made = {output: (node, place) for node in graph.node for place, output in enumerate(node.output)}
+    while name in made and made[name][0].op_type == "GroupQueryAttention":
+        node, place = made[name]
+        name = node.input[2 + place]
+    return name if name not in made else None
 
 
 def _declared(value: onnx.ValueInfoProto) -> shape:

@@ -41,14 +41,11 @@ def test_shipped_target_is_consistent(name: str) -> None:
 
 
 def test_what_its_compiler_is_run_with() -> None:
-    target = parse_target(
-        GOOD.replace("kind =", 'environment = ["A_1=x,y"]\nexhaustive_tune = true\nwavefront = 64\nkind =').replace(
-            "[sources]", '[sources]\nwavefront = "https://example.com/toy"'
-        ),
-        "toy",
-        "toy.toml",
-    )
-    assert (target.environment, target.exhaustive_tune, target.wavefront) == (("A_1=x,y",), True, 64)
+    asked = 'environment = ["A_1=x,y"]\nexhaustive_tune = true\nin_place_caches = true\nwavefront = 64\nkind ='
+    text = GOOD.replace("kind =", asked).replace("[sources]", '[sources]\nwavefront = "https://example.com/toy"')
+    target = parse_target(text, "toy", "toy.toml")
+    assert (target.environment, target.wavefront) == (("A_1=x,y",), 64)
+    assert (target.exhaustive_tune, target.in_place_caches) == (True, True)
 
 
 def test_every_target_asked_for_is_shipped() -> None:

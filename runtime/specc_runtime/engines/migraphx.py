@@ -98,25 +98,26 @@ class _Mxr:
         self._outputs = {
             tensor.name: self._pinned(tensor, _output(place)) for place, tensor in enumerate(program.outputs)
         }
-        self._views = {name: np.asarray(memory) for name, (_, memory) in (self._inputs | self._outputs).items()}
         first = len(program.outputs)
-        for place, state in enumerate(program.state, first):
-            for parameter in (state.name, _output(place)):
+        self._views = {name: np.asarray(memory) for name, (_, memory) in (self._inputs | self._outputs).items()}
+        self._states = [(state, self._parameters(state, place)) for place, state in enumerate(program.state, first)]
+        for state, parameters in self._states:
+            for parameter in parameters:
                 self._check_shape(parameter, state.dtype, state.shape)
 
     def __call__(self, inputs: Arrays) -> Arrays:
         for name, array in inputs.items():
             self._views[name][...] = array
         parameters = dict((*self._inputs.values(), *self._outputs.values()))
-        for place, state in enumerate(self.program.state, len(self.program.outputs)):
-            parameters[state.name] = parameters[_output(place)] = self._buffers[state]
+        for state, names in self._states:
+            parameters |= dict.fromkeys(names, self._buffers[state])
         try:
             results = self._loaded.run(parameters)
             self._migraphx.gpu_sync()
         except Exception as error:  # the engine's own exceptions are plain RuntimeErrors
             raise EngineError(f"{self._file}: {_first_line(error)}") from error
         if not self._checked:
-            self._check_places(results, parameters)
+            self._check_places(results)
         return {tensor.name: self._views[tensor.name] for tensor in self.program.outputs}
 
     def _pinned(self, tensor: TensorSpec, parameter: str) -> tuple[str, Any]:
@@ -136,11 +137,17 @@ class _Mxr:
             )
         return found
 
-    def _check_places(self, results: list[Any], parameters: dict[str, Any]) -> None:
+    def _parameters(self, state: StateSpec, place: int) -> tuple[str, ...]:
+        """What a cache is bound to: an input, and an output unless the program writes the input itself."""
+        return (state.name, _output(place)) if _output(place) in self._shapes else (state.name,)
+
+    def _check_places(self, results: list[Any]) -> None:
         """Every output must lie where it was bound: a cache written elsewhere would be lost, silently."""
         self._checked = True
-        for place, result in enumerate(results):
-            if result.data_ptr() != parameters[_output(place)].data_ptr():
+        caches = [self._buffers[state] for state in self.program.state]
+        bound = [*(memory for _, memory in self._outputs.values()), *caches]
+        for place, (result, memory) in enumerate(zip(results, bound, strict=True)):
+            if result.data_ptr() != memory.data_ptr():
                 raise EngineError(
                     f"{self._file}: output {place} was not written to the memory bound to it; this MIGraphX names its "
                     "outputs otherwise: build with the version in the manifest"

@@ -75,7 +75,7 @@ def _check_machine(machine: Machine, options: BuildOptions, bundle: Bundle) -> N
             f"{bundle.root}: compiled for target {bundle.manifest.target!r}, which needs {' and '.join(lacking)}: "
             "build it on such a machine, or compile for this one"
         )
-    here = machine.wavefronts[machine.gpus.index(options.architecture)]
+    here = machine.wavefronts[0]
     if options.wavefront is not None and here != options.wavefront:
         raise EngineError(
             f"{bundle.root}: {options.architecture} runs {here} threads in step here, and the target file says "

@@ -3,20 +3,22 @@
 An .mxr neither stores nor checks what it was built for, so nothing of it is loaded before this was asked.
 """
 
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 BUILD_SCRIPT = "build_migraphx.py"  # file of a bundle that builds its programs
+_VISIBLE = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")  # the second counts what the first leaves
 KFD_NODES = Path("/sys/class/kfd/kfd/topology/nodes")  # the kernel driver's list of CPUs and GPUs
 
 
 @dataclass(frozen=True)
 class Machine:
-    """version: MIGraphX's, as it names itself, "" without it. gpus: architecture of each GPU, in the driver's order.
+    """version: MIGraphX's, as it names itself, "" without it.
 
-    wavefronts: threads that run in step on each of them.
+    gpus: architectures of the visible GPUs, of which the first is used. wavefronts: threads that run in step on each.
     """
 
     version: str
@@ -27,26 +29,36 @@ class Machine:
         """Whether a requirement ("migraphx>=2.15", "migraphx==2.15.0", "gfx942") is met; no unknown one is."""
         wanted = re.fullmatch(r"migraphx(>=|==)([0-9.]+)", requirement)
         if wanted is None:
-            return requirement in self.gpus
+            return requirement in self.gpus[:1]
         found, asked = numbers(self.version), numbers(wanted[2])
         return found >= asked if wanted[1] == ">=" else found == asked
 
     def lacks(self, requirements: Iterable[str]) -> list[str]:
         """The requirements that are not met, each with what was found."""
-        gpus = ", ".join(dict.fromkeys(self.gpus)) or "no AMD GPU"
-        found = {True: f"MIGraphX {self.version}" if self.version else "no MIGraphX", False: gpus}
+        gpu = self.gpus[0] if self.gpus else "no AMD GPU"
+        found = {True: f"MIGraphX {self.version}" if self.version else "no MIGraphX", False: gpu}
         return [f"{r} (found {found[r.startswith('migraphx')]})" for r in requirements if not self.has(r)]
 
 
 def this_machine(version: str) -> Machine:
-    """What the kernel driver lists; version: of the MIGraphX that was imported."""
+    """What the kernel driver lists and the environment leaves visible; version: of the MIGraphX that was imported."""
     properties = [_properties(node) for node in sorted(KFD_NODES.glob("*/properties"), key=_number)]
     gpus = [p for p in properties if p.get("gfx_target_version")]
+    for variable in _VISIBLE:
+        gpus = _visible(gpus, os.environ.get(variable, ""))
     return Machine(
         version,
         tuple(architecture(p["gfx_target_version"]) for p in gpus),
         tuple(p.get("wave_front_size", 0) for p in gpus),
     )
+
+
+def _visible(gpus: Sequence[dict[str, int]], numbers_: str) -> list[dict[str, int]]:
+    """Those a list of device numbers leaves, in its order; all of them for any other text (UUIDs, nothing)."""
+    chosen = [item.strip() for item in numbers_.split(",")]
+    if not all(item.isdecimal() for item in chosen):
+        return list(gpus)
+    return [gpus[int(item)] for item in chosen if int(item) < len(gpus)]
 
 
 def architecture(target_version: int) -> str:

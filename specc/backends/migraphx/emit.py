@@ -1,6 +1,6 @@
 """Programs of the MIGraphX backend: static, one file each, to be built on the device."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 import onnx_ir.passes.common as ir_passes
@@ -23,6 +23,7 @@ from specc_runtime.params import OPTIONS
 REQUIRES = ("migraphx>=2.15",)
 HOST_OPTIONS = tuple(sorted(OPTIONS))
 ROUND_OPTIONS = ("greedy", "min_p", "temperature", "top_k", "top_p")
+FEW_ROWS: tuple[ProgramKind, ...] = ("verify", "draft", "round")  # kinds whose caches may be written row by row
 FIRST_STEP = 2  # tokens of a round's first draft step: the one that a fully accepted round left unfed, and the last
 
 
@@ -35,13 +36,14 @@ def emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
     """
     _check_request(request)
     staging.add_file(BUILD_SCRIPT, build_script(request.target))
+    emission = _Emission(request, staging)
     verifier, widths = request.verifier, sorted({1, *(gamma + 1 for gamma in request.gammas)})
-    programs = [_step(verifier, "prefill", request.prefill_width, 1, staging)]
-    programs += [_step(verifier, "verify", width, width, staging) for width in widths]
+    programs = [emission.step(verifier, "prefill", request.prefill_width, 1)]
+    programs += [emission.step(verifier, "verify", width, width) for width in widths]
     for key, drafter in request.drafters.items():
-        programs.append(_step(drafter, "catchup", request.prefill_width, 0, staging, key))
-        programs += [_step(drafter, "draft", width, 1, staging, key) for width in (1, FIRST_STEP)]
-        programs += [_round(request, key, gamma, staging) for gamma in request.gammas]
+        programs.append(emission.step(drafter, "catchup", request.prefill_width, 0, key))
+        programs += [emission.step(drafter, "draft", width, 1, key) for width in (1, FIRST_STEP)]
+        programs += [emission.round(key, gamma) for gamma in request.gammas]
     return tuple(programs)
 
 
@@ -57,28 +59,68 @@ def _check_request(request: EmitRequest) -> None:
             raise OptionError(f"draft: {key!r} reads the verifier's features, which backend 'migraphx' does not build")
 
 
-def _step(
-    core: CoreModel, kind: ProgramKind, width: int, rows: int, staging: Staging, drafter: str | None = None
-) -> Program:
-    """`width` tokens fed in a chain, logits of `rows` of them, whose numbers are an input; none: no logits at all."""
-    graph = bake_topology(set_width(core.graph, width, rows or 1), chain(width - 1))
-    if not rows:
-        _drop_logits(graph)
-    described = Program(
-        id=f"{core.role}.{kind}.{width}",
-        kind=kind,
-        file=f"{core.role}.{kind}.{width}.onnx",
-        inputs=(),
-        outputs=(),
-        state=core.state(),
-        width=width,
-        max_width=width,
-        drafter=drafter,
-        accept="host",
-        options=HOST_OPTIONS,
-        requires=REQUIRES,
-    )
-    return _written(graph, described, staging)
+@dataclass(frozen=True)
+class _Emission:
+    """One compile's programs, made one by one."""
+
+    request: EmitRequest
+    staging: Staging
+
+    def step(self, core: CoreModel, kind: ProgramKind, width: int, rows: int, drafter: str | None = None) -> Program:
+        """`width` tokens fed in a chain, logits of `rows` of them, whose numbers are an input; 0: no logits at all."""
+        graph = bake_topology(set_width(core.graph, width, rows or 1), chain(width - 1))
+        if not rows:
+            _drop_logits(graph)
+        described = Program(
+            id=f"{core.role}.{kind}.{width}",
+            kind=kind,
+            file=f"{core.role}.{kind}.{width}.onnx",
+            inputs=(),
+            outputs=(),
+            state=core.state(),
+            width=width,
+            max_width=width,
+            drafter=drafter,
+            accept="host",
+            options=HOST_OPTIONS,
+            requires=REQUIRES,
+        )
+        return self._written(graph, described)
+
+    def round(self, key: str, gamma: int) -> Program:
+        """A whole round. What the drafter's caches hold between its steps stays inside."""
+        verifier, drafter = self.request.verifier, self.request.drafters[key]
+        graph = fuse_round(verifier.graph, drafter.graph, gamma, head_ids=self.request.head_ids.get(key))
+        state = (*_owned(verifier, VERIFIER), *_owned(drafter, DRAFTER))
+        made = {v.name: v for v in graph.graph.outputs}
+        graph.graph.outputs[:] = [made[name] for name in ("ids", "count", *(s.output for s in state))]
+        described = Program(
+            id=f"{key}.round.{gamma}",
+            kind="round",
+            file=f"{key}.round.{gamma}.onnx",
+            inputs=(),
+            outputs=(),
+            state=state,
+            width=gamma + 1,
+            max_width=gamma + 1,
+            drafter=key,
+            accept="graph",
+            options=ROUND_OPTIONS,
+            requires=REQUIRES,
+        )
+        return self._written(graph, described)
+
+    def _written(self, graph: ir.Model, described: Program) -> Program:
+        """The program with its signature, its graph lowered and staged."""
+        cached = {name for s in described.state for name in (s.name, s.output)}
+        inputs = tuple(tensor_spec(v) for v in graph.graph.inputs if v.name not in cached)
+        outputs = tuple(tensor_spec(v) for v in graph.graph.outputs if v.name not in cached)
+        order = [*(o.name for o in outputs), *(s.output for s in described.state)]
+        graph.graph.outputs[:] = sorted(graph.graph.outputs, key=lambda value: order.index(str(value.name)))
+        graph.graph.name = described.id
+        in_place = self.request.target.in_place_caches and described.kind in FEW_ROWS
+        self.staging.add_graph(described.file, lower(graph, in_place=in_place), check_dialect)
+        return replace(described, inputs=inputs, outputs=outputs)
 
 
 def _drop_logits(graph: ir.Model) -> None:
@@ -88,42 +130,6 @@ def _drop_logits(graph: ir.Model) -> None:
     graph.graph.inputs.remove(next(v for v in graph.graph.inputs if v.name == "rows"))
 
 
-def _round(request: EmitRequest, key: str, gamma: int, staging: Staging) -> Program:
-    """A whole round. What the drafter's caches hold between its steps stays inside."""
-    drafter = request.drafters[key]
-    graph = fuse_round(request.verifier.graph, drafter.graph, gamma, head_ids=request.head_ids.get(key))
-    state = (*_owned(request.verifier, VERIFIER), *_owned(drafter, DRAFTER))
-    described = Program(
-        id=f"{key}.round.{gamma}",
-        kind="round",
-        file=f"{key}.round.{gamma}.onnx",
-        inputs=(),
-        outputs=(),
-        state=state,
-        width=gamma + 1,
-        max_width=gamma + 1,
-        drafter=key,
-        accept="graph",
-        options=ROUND_OPTIONS,
-        requires=REQUIRES,
-    )
-    made = {v.name: v for v in graph.graph.outputs}
-    graph.graph.outputs[:] = [made[name] for name in ("ids", "count", *(s.output for s in state))]
-    return _written(graph, described, staging)
-
-
 def _owned(core: CoreModel, prefix: str) -> tuple[StateSpec, ...]:
     """The state of one decoder, under its names in a round."""
     return tuple(replace(s, name=prefix + s.name, output=prefix + s.output) for s in core.state())
-
-
-def _written(graph: ir.Model, described: Program, staging: Staging) -> Program:
-    """The program with its signature, its graph lowered and staged."""
-    cached = {name for s in described.state for name in (s.name, s.output)}
-    inputs = tuple(tensor_spec(v) for v in graph.graph.inputs if v.name not in cached)
-    outputs = tuple(tensor_spec(v) for v in graph.graph.outputs if v.name not in cached)
-    order = [*(o.name for o in outputs), *(s.output for s in described.state)]
-    graph.graph.outputs[:] = sorted(graph.graph.outputs, key=lambda value: order.index(str(value.name)))
-    graph.graph.name = described.id
-    staging.add_graph(described.file, lower(graph), check_dialect)
-    return replace(described, inputs=inputs, outputs=outputs)

@@ -11,9 +11,8 @@ from itertools import chain
 import onnx
 
 from specc.errors import LegalizeError
-from specc.legalize.migraphx import OPS, OPSET
+from specc.legalize.migraphx import IN_PLACE_OPS, OPS, OPSET
 
-IN_PLACE_OPS = frozenset({("com.microsoft", "GroupQueryAttention")})
 _EXTERNAL_KEYS = ("location", "offset", "length")
 _EIGHT_BITS = (onnx.TensorProto.INT8, onnx.TensorProto.UINT8)
 _RANDOM = frozenset("Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike".split())

@@ -3,6 +3,9 @@
 Its GroupQueryAttention is silently wrong for several positions after a past. Here rows of a static buffer are written
 by ScatterND, and the `heads / kv_heads` queries that read one key head stand below each other, so that each layer is a
 single product with the keys and a single one with the values.
+
+A call marked IN_PLACE becomes a chain of GroupQueryAttention nodes of one position each, which is right, and writes one
+row where ScatterND copies the whole buffer.
 """
 
 from collections.abc import Sequence
@@ -18,6 +21,8 @@ from specc.legalize.migraphx.norm import rms_norm
 from specc.legalize.rewriting import rewrites
 from specc.legalize.row_scatter import scatter_rows
 
+IN_PLACE = "specc.in_place"  # metadata key of an attention call: its cache is to be written in place, row by row
+MICROSOFT = "com.microsoft"
 _HIDDEN = np.finfo(np.float32).min  # the score of what a row does not see: its exponential is 0
 
 
@@ -39,6 +44,8 @@ def attention(node: ir.Node, body: Body) -> Sequence[ir.Value]:
     """y, key, value; products in the caches' dtype, the softmax in fp32."""
     call = _Call(node, body)
     q, k, v = call.rotated()
+    if IN_PLACE in node.metadata_props:
+        return call.chained(q, k, v)
     key, value = call.written(k, 0), call.written(v, 1)
     return [call.mixed(q, key, value), key, value]
 
@@ -89,6 +96,33 @@ class _Call:
         unfolded = body.op("Reshape", mixed, self._shape(self._kv_heads, self._width, group, self._head_dim))
         turned = body.op("Transpose", unfolded, perm=[0, 2, 1, 3, 4])
         return body.op("Reshape", turned, self._shape(self._width, self._heads * self._head_dim))
+
+    def chained(self, q: ir.Value, k: ir.Value, v: ir.Value) -> Sequence[ir.Value]:
+        """y, key, value of one node a row, each over the caches that the one before it left. Sees what a chain sees."""
+        body, caches, made = self._body, list(self._past), []
+        queries, keys, values = self._rows(q, self._heads), self._rows(k, self._kv_heads), self._rows(v, self._kv_heads)
+        for row, (query, key, value) in enumerate(zip(queries, keys, values, strict=True)):
+            before = body.op("Cast", body.op("Add", self._position, body.constant([row])), to=ir.DataType.INT32)
+            length = body.op("Add", before, body.constant([1], np.int32))
+            y, *caches = body.ops(
+                "GroupQueryAttention", query, key, value, *caches, before, length,
+                outputs=3, domain=MICROSOFT, num_heads=self._heads, kv_num_heads=self._kv_heads, scale=self._scale,
+            )  # fmt: skip
+            made.append(y)
+            for cache, past in zip(caches, self._past, strict=True):
+                cache.shape, cache.type = past.shape and past.shape.copy(), past.type
+        y = made[0] if len(made) == 1 else body.op("Concat", *made, axis=1)
+        return [self._widen(y), *caches]
+
+    def _rows(self, x: ir.Value, heads: int) -> Sequence[ir.Value]:
+        """`[B, S, heads, head_dim]` row by row, each `[B, 1, heads * head_dim]`, in the caches' dtype."""
+        columns = heads * self._head_dim
+        flat = self._narrow(self._body.op("Reshape", x, self._shape(self._width, columns)))
+        sizes = self._body.constant([1] * self._width)
+        rows = self._body.ops("Split", flat, sizes, outputs=self._width, axis=1) if self._width > 1 else [flat]
+        for row in rows:
+            row.shape, row.dtype = ir.Shape([self._batch, 1, columns]), self._dtype
+        return rows
 
     def _rotate(self, heads: ir.Value) -> ir.Value:
         """Rotate-half: the first half of a head against its second."""

@@ -1,6 +1,7 @@
 """What TensorRT's ONNX parser reads and its compiler builds: standard ops, attention in 16 bits."""
 
-from specc.legalize.tensorrt import linear, thresholds
+from specc.legalize import thresholds
+from specc.legalize.tensorrt import linear
 
 __all__ = ["OPS", "linear", "thresholds"]
 

@@ -7,6 +7,7 @@ import onnx_ir as ir
 import pytest
 from numpy.typing import NDArray
 
+from specc.backends.migraphx.lint import check_dialect
 from specc.backends.migraphx.lowering import lower
 from specc.core.building import Body, model, value
 from specc.core.functions.attention import attention
@@ -15,7 +16,7 @@ from specc.core.topology import Topology
 from specc.errors import LegalizeError
 from specc.models.decoder import DecoderShape
 from tests.core.support import floats
-from tests.legalize.migraphx.support import lowered
+from tests.legalize.migraphx.support import lowered, static
 from tests.models.support import OrtEvaluator, Runner, oracle_runner, random_decoder, token_ids
 
 ROWS = 48
@@ -180,3 +181,35 @@ def test_16_bit_attention_is_as_good_as_numpys_with_16_bit_rounding(seed: int) -
     assert 0 < np.abs(found["y"] - exact["y"]).max() <= 2 * inherent
     for name in ("key", "value"):
         np.testing.assert_allclose(found[name].astype(np.float32), exact[name], rtol=2**-10, atol=2**-14)
+
+
+@pytest.mark.parametrize(("family", "fields"), [("llama", {}), ("qwen3", {"head_dim": 16})])
+@pytest.mark.parametrize("width", [1, 3])
+def test_caches_written_in_place_row_by_row_equal_the_oracle(family: str, fields: dict[str, Any], width: int) -> None:
+    decoder = random_decoder(family, DecoderShape(ROWS), **fields)
+    graph = lower(static(decoder, width), in_place=True)
+    op_types = [node.op_type for node in graph.graph]
+    assert op_types.count("GroupQueryAttention") == 2 * width
+    assert not {"ScatterND", "Softmax", "Where"} & set(op_types)
+    check_dialect(ir.to_proto(graph))
+    expected, found = oracle_runner(decoder), Runner(graph, OrtEvaluator(graph))
+    for seed in range(2):
+        ids = token_ids(width, seed)
+        assert np.abs(expected.feed(ids) - found.feed(ids)).max() <= 1e-4
+    for name, cache in expected.state.items():
+        assert np.abs(cache - found.state[name]).max() <= 1e-4
+
+
+def test_each_row_in_place_writes_over_the_caches_that_the_one_before_it_left() -> None:
+    graph = lower(static(random_decoder("llama", DecoderShape(ROWS), num_hidden_layers=1), 3), in_place=True).graph
+    first, second, third = (node for node in graph if node.op_type == "GroupQueryAttention")
+    assert [v.name for v in first.inputs[3:5]] == ["past.0.key", "past.0.value"]
+    assert second.inputs[3:5] == first.outputs[1:3]
+    assert third.inputs[3:5] == second.outputs[1:3]
+    assert [v.name for v in third.outputs[1:3]] == ["present.0.key", "present.0.value"]
+
+
+def test_a_tree_in_place_is_refused() -> None:
+    tree = Topology((-1, -1))
+    with pytest.raises(LegalizeError, match="written in place serve chains only; leave in_place_caches out"):
+        lower(static(random_decoder("llama", DecoderShape(ROWS)), tree.width, tree), in_place=True)

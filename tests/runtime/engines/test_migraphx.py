@@ -212,9 +212,11 @@ def test_another_machine_is_refused_before_a_file_is_opened(
     assert said in refuses(load(built))
 
 
-def test_a_second_gpu_of_the_right_kind_will_do(built: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_gpu_that_will_be_used_counts(built: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     older = MI300X | {"gfx_target_version": 90010}
     monkeypatch.setattr(migraphx_machine, "KFD_NODES", list_gpus(tmp_path / "two", older, MI300X))
+    assert "built for gfx942 (found gfx90a)" in refuses(load(built))
+    monkeypatch.setenv("HIP_VISIBLE_DEVICES", "1")
     load(built)()
 
 
@@ -342,6 +344,21 @@ def test_a_failing_call_is_named(built: Path, machine: FakeMigraphx, monkeypatch
 
     monkeypatch.setattr(machine, "gpu_sync", fails)
     assert "verifier.verify.1.mxr: hip error: out of memory" in refuses(lambda: programs.verify(np.array([1]), 0, 1))
+
+
+def test_caches_that_nodes_write_themselves_have_no_output_to_bind(
+    portable: Path, on_the_cpu: Path, tmp_path: Path, machine: FakeMigraphx
+) -> None:
+    """A target file may ask for it: rows are then written one by one into the input itself."""
+    target = tmp_path / "mi300x.toml"
+    text = (Path(__file__).parents[3] / "targets" / "mi300x.toml").read_text()
+    target.write_text(text.replace("[sources]", "in_place_caches = true\n\n[sources]"))
+    compiled(portable.parent / "m", tmp_path / "b", target=str(target), gammas=GAMMAS)
+    assert run_script(tmp_path / "b") == 0
+    params = SamplingParams(max_new_tokens=24)
+    here, there = (Engine.load(b).generate(PROMPT, params, gamma=3).finish() for b in (tmp_path / "b", on_the_cpu))
+    assert here.ids == there.ids
+    assert here.stats.spec_decode_num_drafts > 0
 
 
 def test_16_bit_caches_run(tmp_path: Path, machine: FakeMigraphx) -> None:

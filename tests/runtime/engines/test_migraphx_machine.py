@@ -43,6 +43,29 @@ def test_gpus_in_the_drivers_order_and_no_cpu(tmp_path: Path, monkeypatch: pytes
     assert this_machine("2.15.0") == Machine("2.15.0", ("gfx90a", "gfx1100"), (64, 32))
 
 
+@pytest.mark.parametrize(
+    ("rocr", "hip", "expected"),
+    [
+        ("", "", ["gfx90a", "gfx942", "gfx950"]),
+        ("2,0", "", ["gfx950", "gfx90a"]),
+        ("", "1", ["gfx942"]),
+        ("2,1", "1", ["gfx942"]),
+        ("", "7", []),
+        ("GPU-abc", "", ["gfx90a", "gfx942", "gfx950"]),
+    ],
+)
+def test_the_environment_hides_gpus(
+    rocr: str, hip: str, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for node, number in enumerate((90010, 90402, 90500)):
+        (tmp_path / str(node)).mkdir()
+        (tmp_path / str(node) / "properties").write_text(f"gfx_target_version {number}\n")
+    monkeypatch.setattr(migraphx_machine, "KFD_NODES", tmp_path)
+    monkeypatch.setenv("ROCR_VISIBLE_DEVICES", rocr)
+    monkeypatch.setenv("HIP_VISIBLE_DEVICES", hip)
+    assert list(this_machine("").gpus) == expected
+
+
 def test_a_machine_without_the_driver_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(migraphx_machine, "KFD_NODES", tmp_path / "nothing")
     assert this_machine("") == Machine("", (), ())

@@ -1,7 +1,8 @@
-"""Top-k and top-p thresholds for TensorRT: sixteen candidates a pass instead of one.
+"""Top-k and top-p thresholds for GPUs: sixteen candidates a pass instead of one.
 
 The core form takes 32 passes, one after the other, each a comparison and a sum; TensorRT's compiler does not get
-through such a chain in ten minutes. Eight passes over sixteen candidates each find the same threshold.
+through such a chain in ten minutes, and elsewhere each pass is a launch. Eight passes over sixteen candidates each find
+the same threshold.
 """
 
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ _BITS = 4  # found by one pass
 _CANDIDATES = 2**_BITS
 
 
+@rewrites(HIGHEST_THRESHOLD, on="migraphx")
 @rewrites(HIGHEST_THRESHOLD, on="tensorrt")
 def highest_threshold(node: ir.Node, body: Body) -> Sequence[ir.Value]:
     """Two passes for the exponent, each by powers of two, and six for the mantissa, each by equal steps."""
