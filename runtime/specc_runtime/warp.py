@@ -148,7 +148,8 @@ class Warper:
         if top_p < 1:
             kept = nucleus(weights, top_p, total)
             return kept[weights[kept] >= min_p * weights[kept].max()] if min_p else kept
-        return (weights >= min_p * weights.max()).nonzero()[0]
+        kept, *_ = (weights >= min_p * weights.max()).nonzero()
+        return kept
 
 
 def _check_finite(likeliest: np.float32 | float) -> None:
