@@ -145,10 +145,11 @@ class Warper:
     def _truncate(self, weights: Laws, total: float) -> NDArray[np.intp]:
         """Indices of `weights` that top_p and min_p keep."""
         top_p, min_p = self._params.top_p, self._params.min_p
+        kept: NDArray[np.intp]
         if top_p < 1:
             kept = nucleus(weights, top_p, total)
             return kept[weights[kept] >= min_p * weights[kept].max()] if min_p else kept
-        kept, *_ = (weights >= min_p * weights.max()).nonzero()
+        kept = (weights >= min_p * weights.max()).nonzero()[0]
         return kept
 
 
