@@ -16,7 +16,7 @@ WORKERS ?= 2
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help demo test test-slow bench-peers lint format docs clean
+.PHONY: help demo test test-slow test-aot bench-peers lint format docs clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -29,6 +29,9 @@ test: lint  ## lint, types, import ladder, then every quick test
 
 test-slow: $(VENV)/.test  ## the long grids and fuzzers that `make test` leaves out
 	$(BIN)/python -m pytest -n $(WORKERS) -m slow
+
+test-aot: $(VENV)/.aot  ## compile for TPUs without one (installs the TPU compiler, 1.3 GB)
+	$(BIN)/python -m pytest tests/backends/xla/test_ahead.py
 
 bench-peers: $(VENV)/.peers  ## install the other engines and compare with them on a few prompts
 	PATH="$(CURDIR)/$(BIN):$$PATH" benchmarks/peers.sh
@@ -68,6 +71,11 @@ $(VENV)/.demo: $(VENV)/.core
 $(VENV)/.test: $(VENV)/.demo
 	@echo "installing the development tools (torch among them: this takes a while)"
 	$(PIP_INSTALL) --editable '.[test]'
+	@touch $@
+
+$(VENV)/.aot: $(VENV)/.test
+	@echo "installing the TPU compiler (1.3 GB: this takes a while)"
+	$(PIP_INSTALL) --editable '.[tpu]'
 	@touch $@
 
 $(VENV)/.peers: $(VENV)/.demo

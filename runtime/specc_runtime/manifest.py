@@ -63,6 +63,21 @@ class WeightSpec:
 
 
 @dataclass(frozen=True)
+class Executable:
+    """A binary of a program for one kind of device: a cache of what compiling the program's file there would give.
+
+    made_for: what must be the same where it is loaded, by name: package versions, and what the device calls itself.
+    seconds: the time it took to compile. sizes: bytes by the compiler's own account ("argument", "output", "alias",
+    "temp", "code"), and "headroom", what they leave of the target's memory.
+    """
+
+    file: str
+    made_for: Mapping[str, str]
+    seconds: float
+    sizes: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class Program:
     """One compiled static graph.
 
@@ -75,8 +90,7 @@ class Program:
     requires: features the loader must know ("ort>=1.32"); an unknown one makes this program unusable, not the bundle.
     weights: of a program whose weights are arguments: its arguments are inputs, state and weights, in this order; its
     results outputs, then state. donated: numbers of the arguments whose memory the program may write.
-    stablehlo: the same program for hosts that load StableHLO. sizes: bytes by the compiler's own account ("argument",
-    "output", "alias", "temp", "code").
+    stablehlo: the same program for hosts that load StableHLO. executable: the same as a binary, made ahead of time.
     """
 
     id: str
@@ -97,7 +111,7 @@ class Program:
     weights: tuple[WeightSpec, ...] = ()
     donated: tuple[int, ...] = ()
     stablehlo: str | None = None
-    sizes: Mapping[str, int] = field(default_factory=dict)
+    executable: Executable | None = None
 
 
 @dataclass(frozen=True)

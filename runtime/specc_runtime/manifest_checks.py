@@ -164,6 +164,12 @@ def _check_recomputing(manifest: Manifest) -> None:
 
 def _check_program(place: str, program: Program, manifest: Manifest) -> None:
     _check_listed(program.file, f"{place}.file", manifest)
+    if program.stablehlo is not None:
+        _check_listed(program.stablehlo, f"{place}.stablehlo", manifest)
+    if program.executable is not None:
+        _check_listed(program.executable.file, f"{place}.executable.file", manifest)
+        if min(program.executable.sizes.values(), default=0) < 0:
+            raise ManifestError(f"{place}.executable.sizes: {dict(program.executable.sizes)} must be 0 or more")
     if program.batch < 1 or not 1 <= program.max_width <= 2**20:
         raise ManifestError(f"{place}: batch {program.batch} and max_width {program.max_width} must be 1 or more")
     if program.width is not None and not 1 <= program.width <= program.max_width:

@@ -21,7 +21,7 @@ _BACKENDS = {
     "migraphx": _Entry("specc.backends.migraphx", frozenset({"gpu"})),
     "ort": _Entry("specc.backends.ort", frozenset({"cpu"})),
     "tensorrt": _Entry("specc.backends.tensorrt", frozenset({"gpu"})),
-    "xla": _Entry("specc.backends.xla", frozenset({"cpu"})),
+    "xla": _Entry("specc.backends.xla", frozenset({"cpu", "tpu"})),
 }
 
 

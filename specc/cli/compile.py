@@ -128,7 +128,13 @@ def _options(asked: dict[str, Any]) -> CompileOptions:
 
 
 def _print_report(report: CompileReport, as_json: bool) -> None:
-    from specc.cli.manifest_tables import print_memory, print_parts, print_programs, print_speculation
+    from specc.cli.manifest_tables import (
+        print_executables,
+        print_memory,
+        print_parts,
+        print_programs,
+        print_speculation,
+    )
     from specc.render import byte_count
     from specc_runtime.manifest_writing import manifest_json
 
@@ -142,5 +148,6 @@ def _print_report(report: CompileReport, as_json: bool) -> None:
     print_parts(report.manifest)
     print_memory(report.manifest)
     print_programs(report.manifest)
+    print_executables(report.manifest)
     print_speculation(report.manifest)
     print_line(f"wrote {report.output}: {byte_count(report.bytes)} in {report.seconds:.1f} s")

@@ -19,7 +19,14 @@ def inspect_command(bundle: Path, as_json: bool) -> None:
 
     No engine is loaded; files are checked by size, not by hash (`specc check` does that).
     """
-    from specc.cli.manifest_tables import print_memory, print_parts, print_programs, print_signatures, print_speculation
+    from specc.cli.manifest_tables import (
+        print_executables,
+        print_memory,
+        print_parts,
+        print_programs,
+        print_signatures,
+        print_speculation,
+    )
     from specc_runtime.bundle import open_bundle
     from specc_runtime.manifest_writing import manifest_json
 
@@ -31,6 +38,7 @@ def inspect_command(bundle: Path, as_json: bool) -> None:
     print_parts(manifest)
     print_memory(manifest)
     print_programs(manifest)
+    print_executables(manifest)
     print_speculation(manifest)
     print_signatures(manifest)
 

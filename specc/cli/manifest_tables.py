@@ -1,12 +1,14 @@
 """A manifest's tables, as `compile` and `inspect` print them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from specc.cli.output import print_line, print_table
 from specc.render import byte_count
 from specc.speculation.measuring import LEAST_GAIN
 from specc_runtime.manifest import Manifest, Program, Speculation, StateSpec, TensorSpec
 from specc_runtime.speculation import expected_tokens, predicted_speedups, round_costs
+
+_COMPILER_SIZES = ("argument", "temp", "alias", "code", "headroom")
 
 
 def print_parts(manifest: Manifest) -> None:
@@ -31,6 +33,18 @@ def print_programs(manifest: Manifest) -> None:
     headers = ("program", "kind", "drafter", "width", "accept", "state", "size", "file")
     rows = [_program_row(program, manifest) for program in manifest.programs]
     print_table(headers, rows, title="programs", right=headers[6:7])
+
+
+def print_executables(manifest: Manifest) -> None:
+    """What an accelerator's compiler says of each program it built, and what that leaves of the target's memory."""
+    built = [(program.id, program.executable) for program in manifest.programs if program.executable is not None]
+    if built:
+        rows = [
+            (name, *(_size(made.sizes, size) for size in _COMPILER_SIZES), f"{made.seconds:.1f} s")
+            for name, made in built
+        ]
+        headers = ("program", *_COMPILER_SIZES, "compiled in")
+        print_table(headers, rows, title="executables, by the compiler's account", right=headers[1:])
 
 
 def print_speculation(manifest: Manifest) -> None:
@@ -71,6 +85,10 @@ def print_signatures(manifest: Manifest) -> None:
             *_state_rows(program.state),
         ]
         print_table(("", "name", "dtype", "shape"), rows, title=f"program {program.id}")
+
+
+def _size(sizes: Mapping[str, int], name: str) -> str:
+    return byte_count(sizes[name]) if name in sizes else ""
 
 
 def _program_row(program: Program, manifest: Manifest) -> list[str]:

@@ -2,15 +2,25 @@ from dataclasses import replace
 
 import pytest
 
-from specc.cli.manifest_tables import print_memory, print_speculation, speculation_verdict
-from specc_runtime.manifest import DrafterInfo, Manifest, Speculation
-from tests.support.manifests import small_manifest
+from specc.cli.manifest_tables import print_executables, print_memory, print_speculation, speculation_verdict
+from specc_runtime.manifest import DrafterInfo, Executable, Manifest, Speculation
+from tests.support.manifests import small_manifest, with_program
 
 MEASURED = Speculation((0.010, 0.012, 0.014, 0.016, 0.018), 0.0, (0.5, 0.3, 0.1, 0.0), draft_rate=1.0, tokens=64)
 
 
 def manifest(gamma: int, measured: Speculation | None = MEASURED) -> Manifest:
     return replace(small_manifest(), gamma=gamma, drafters={"ngram": DrafterInfo("ngram", measured=measured)})
+
+
+def test_executables_are_told_with_the_compilers_sizes(capsys: pytest.CaptureFixture[str]) -> None:
+    print_executables(small_manifest())
+    assert capsys.readouterr().out == ""
+    sizes = {"argument": 3 << 20, "temp": 5 << 10, "alias": 2 << 20, "code": 77, "headroom": 4 << 30}
+    print_executables(with_program(executable=Executable("x.bin", {}, 12.34, sizes)))
+    told = capsys.readouterr().out
+    for text in ("3.0 MiB", "5.0 KiB", "2.0 MiB", "77", "4.0 GiB", "12.3 s"):
+        assert text in told
 
 
 def test_gain_is_told_with_its_reason() -> None:

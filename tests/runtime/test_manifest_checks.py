@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from specc_runtime.errors import ManifestError
-from specc_runtime.manifest import DrafterInfo, FileEntry, Manifest, Speculation, StateSpec, Topology
+from specc_runtime.manifest import DrafterInfo, Executable, FileEntry, Manifest, Speculation, StateSpec, Topology
 from specc_runtime.manifest_checks import check_bundle_path, check_manifest
 from specc_runtime.manifest_reading import parse_manifest
 from specc_runtime.manifest_writing import manifest_json
@@ -35,6 +35,23 @@ def recomputing(**changes: object) -> Manifest:
     cache = replace(STATE, **{"role": f"recomputed.{STATE.role}"} | changes)  # type: ignore[arg-type]
     program = replace(SMALL.programs[0], id="r", kind="recompute", state=(cache,))
     return replace(SMALL, programs=(*SMALL.programs, program))
+
+
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [
+        ({"stablehlo": "programs/x.stablehlo"}, r"programs\[0\]\.stablehlo: 'programs/x.stablehlo' is not listed"),
+        ({"stablehlo": "../x"}, r"programs\[0\]\.stablehlo: path"),
+        ({"executable": Executable("x.bin", {}, 1.0, {})}, r"programs\[0\]\.executable\.file: 'x.bin' is not listed"),
+        (
+            {"executable": Executable("head_ids.npy", {}, 1.0, {"temp": -1})},
+            r"programs\[0\]\.executable\.sizes: .* must be 0 or more",
+        ),
+    ],
+)
+def test_other_forms_of_a_program_are_checked(changes: dict[str, object], place: str) -> None:
+    with pytest.raises(ManifestError, match=place):
+        check_manifest(with_program(**changes))
 
 
 def test_a_program_may_recompute_the_caches_of_verify() -> None:

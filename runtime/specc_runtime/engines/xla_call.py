@@ -1,6 +1,7 @@
 """One program of an xla bundle, ready to be called, and the buffers that programs hand on to each other."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from specc_runtime.bundle import Bundle
+from specc_runtime.engines.xla_executable import is_made_for_here, load_executable
 from specc_runtime.engines.xla_weights import Weights
 from specc_runtime.errors import EngineError, IntegrityError
 from specc_runtime.manifest import Program, StateSpec, TensorSpec
@@ -56,6 +58,8 @@ class ProgramCall:
     def __init__(self, bundle: Bundle, program: Program, buffers: Buffers, weights: Weights) -> None:
         self.program = program
         self._path = bundle.path(program.file)
+        built = program.executable
+        self._executable = bundle.path(built.file) if built and is_made_for_here(built.made_for) else None
         self._buffers = buffers
         self._store = weights
         self._inputs = [(spec.name, jnp.dtype(spec.dtype), _sizes(spec)) for spec in program.inputs]
@@ -85,7 +89,13 @@ class ProgramCall:
 
     @cached_property
     def _compiled(self) -> Any:
-        """The export, compiled. JAX forgets donation when it reads an export: it is asked for again."""
+        """The executable made for this machine, else the export, compiled: a driver may refuse an executable.
+
+        JAX forgets donation when it reads an export: it is asked for again.
+        """
+        if self._executable is not None:
+            with suppress(Exception):  # of the driver's own kinds
+                return load_executable(self._executable)
         try:
             exported = jax.export.deserialize(bytearray(self._path.read_bytes()))
             jitted = jax.jit(exported.call, donate_argnums=self.program.donated, keep_unused=True)

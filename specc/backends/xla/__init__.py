@@ -1,9 +1,10 @@
-"""XLA: static programs as JAX exports and StableHLO, weights as their arguments; run by JAX on the CPU."""
+"""XLA: static programs as JAX exports and StableHLO, weights as their arguments; TPU executables without a TPU."""
 
 from specc.backends.record import Backend, Container, EmitRequest
 from specc.backends.xla.evidence import EVIDENCE
 from specc.backends.xla.installed import require_jax
 from specc.backends.xla.options import HOST_OPTIONS, ROUND_OPTIONS
+from specc.backends.xla.topologies import prepare_environment
 from specc.bundle.staging import Staging
 from specc_runtime.manifest import Program
 
@@ -11,6 +12,8 @@ from specc_runtime.manifest import Program
 def _emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
     """JAX is imported when something is compiled, not when backends are listed."""
     require_jax()
+    if request.target.kind != "cpu":
+        prepare_environment()
     from specc.backends.xla.emit import emit
 
     return emit(request, staging)

@@ -1,31 +1,77 @@
-"""What is written of a program: JAX's export, and StableHLO for hosts without JAX."""
+"""What is written of a program: JAX's export, StableHLO for hosts without JAX, an executable where it can be made."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from jax import export
 
-from specc.backends.xla.machine import Machine
+from specc.backends.xla.ahead import Built, build
+from specc.backends.xla.machine import Machine, machine_of
 from specc.backends.xla.program import FlatProgram
+from specc.backends.xla.topologies import Chip, chip_of
 from specc.bundle.staging import Staging
-from specc_runtime.manifest import Program
+from specc.errors import BuildError
+from specc.targets import Target
+from specc_runtime.manifest import Executable, Program
 
 REQUIRES = "jax>=0.10"
-EXPORT, STABLEHLO = ".jax_export", ".stablehlo"
+EXPORT, STABLEHLO, EXECUTABLE = ".jax_export", ".stablehlo", ".executable"
 
 
-def stage(program: Program, flat: FlatProgram, machine: Machine, staging: Staging) -> Program:
-    """Export `flat` for one platform and write it; `program` completed. Its `file` comes without an ending."""
-    exported = export.export(flat.jitted(), platforms=[machine.platform])(*flat.arguments())
-    staging.add_file(program.file + EXPORT, bytes(exported.serialize()))
-    staging.add_file(program.file + STABLEHLO, exported.mlir_module_serialized)
+@dataclass(frozen=True)
+class Destination:
+    """What programs are made for. chip: to compile for ahead of time; None: programs stay portable."""
+
+    target: Target
+    machine: Machine
+    chip: Chip | None
+
+    @classmethod
+    def of(cls, target: Target) -> "Destination":
+        """Of a target. Raises BuildError."""
+        return cls(target, machine_of(target), chip_of(target))
+
+
+def stage(program: Program, flat: FlatProgram, to: Destination, staging: Staging) -> Program:
+    """Write `flat` in every form there is; `program` completed. Its `file` comes without an ending.
+
+    Raises BuildError: it does not fit the target's memory, or the compiler fails.
+    """
+    path, platform = program.file, to.machine.platform
+    exported = export.export(flat.jitted(), platforms=[platform])(*flat.arguments())
+    staging.add_file(path + EXPORT, bytes(exported.serialize()))
+    staging.add_file(path + STABLEHLO, exported.mlir_module_serialized)
+    executable = None
+    if to.chip is not None:
+        built = build(program.id, flat, to.chip)
+        staging.add_file(path + EXECUTABLE, built.executable)
+        sizes = _sizes(program.id, built, to.target)
+        executable = Executable(path + EXECUTABLE, to.chip.made_for, built.seconds, sizes)
     return replace(
         program,
-        file=program.file + EXPORT,
-        stablehlo=program.file + STABLEHLO,
+        file=path + EXPORT,
+        stablehlo=path + STABLEHLO,
+        executable=executable,
+        built=executable is not None,
         inputs=flat.inputs,
         outputs=flat.outputs,
         state=flat.state,
         weights=flat.weights,
         donated=flat.donated,
-        requires=(REQUIRES, f"platform={machine.platform}"),
+        requires=(REQUIRES, f"platform={platform}"),
     )
+
+
+def _sizes(name: str, built: Built, target: Target) -> dict[str, int]:
+    """The compiler's sizes, and what they leave of the target's memory."""
+    sizes = dict(built.sizes)
+    if target.memory_gib is None:
+        return sizes
+    used = sizes["argument"] + sizes["output"] - sizes["alias"] + sizes["temp"] + sizes["code"]
+    headroom = int(target.memory_gib * 2**30) - used
+    if headroom < 0:
+        listed = ", ".join(f"{size} {count:,}" for size, count in sizes.items())
+        raise BuildError(
+            f"{name} does not fit the {target.memory_gib:g} GiB of {target.name}: {used:,} bytes by the compiler's "
+            f"account ({listed}); store more in 8 bits (--precision int8), shorten --context, or take a larger target"
+        )
+    return sizes | {"headroom": headroom}

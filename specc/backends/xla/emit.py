@@ -4,13 +4,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from specc.backends.record import CoreModel, EmitRequest
-from specc.backends.xla.artifacts import stage
+from specc.backends.xla.artifacts import Destination, stage
 from specc.backends.xla.layout import Layout, state_stacks
-from specc.backends.xla.machine import Machine, machine_of
+from specc.backends.xla.machine import Machine
 from specc.backends.xla.options import HOST_OPTIONS, ROUND_OPTIONS
 from specc.backends.xla.program import FlatProgram, Owned, flat_program, step_program
 from specc.bundle.staging import Staging
 from specc.passes.fuse_round import DRAFTER, VERIFIER, fuse_round
+from specc.passes.narrow_attention import narrow_attention
+from specc.passes.narrow_linears import narrow_linears
 from specc_runtime.manifest import FEATURES, Program, ProgramKind
 
 SHORT_PREFILL = 32  # tokens of the narrower prefill: what is left of a prompt is seldom as wide as the wide one
@@ -27,17 +29,36 @@ class _Step:
 
 def emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
     """Steps of every decoder in every width that is needed, and with `fuse` whole rounds."""
+    to = Destination.of(request.target)
+    request = narrowed(request, to.machine)
     cores = [request.verifier, *request.drafters.values()]
-    layout, machine = Layout(cores), machine_of(request.target)
+    layout = Layout(cores)
     for core in cores:
         staging.weights.add(core.graph)
-    programs = [_step(request.verifier, step, layout, machine, staging) for step in _verifier_steps(request)]
+    programs = [_step(request.verifier, step, layout, to, staging) for step in _verifier_steps(request)]
     for key, core in request.drafters.items():
         steps = _drafter_steps(core, request)
-        programs += [replace(_step(core, step, layout, machine, staging), drafter=key) for step in steps]
+        programs += [replace(_step(core, step, layout, to, staging), drafter=key) for step in steps]
         if request.fuse:
-            programs += [_round(request, key, gamma, layout, machine, staging) for gamma in request.gammas]
+            programs += [_round(request, key, gamma, layout, to, staging) for gamma in request.gammas]
     return tuple(programs)
+
+
+def narrowed(request: EmitRequest, machine: Machine) -> EmitRequest:
+    """Attention computed in the 16 bits its caches are stored in, where the machine has such products.
+
+    Linear layers follow their weights' dtype by their lowering; a head that is to be fp32 is widened here.
+    """
+
+    def narrow(core: CoreModel) -> CoreModel:
+        state = {spec.dtype for spec in core.state() if spec.role != FEATURES}
+        graph = narrow_linears(core.graph.clone(), wide_head=core.wide_head)
+        return replace(core, graph=narrow_attention(graph) if all(map(machine.multiplies, state)) else graph)
+
+    if not machine.matrix_dtypes:
+        return request
+    drafters = {key: narrow(core) for key, core in request.drafters.items()}
+    return replace(request, verifier=narrow(request.verifier), drafters=drafters)
 
 
 def _verifier_steps(request: EmitRequest) -> Iterator[_Step]:
@@ -62,8 +83,8 @@ def _prefill_widths(request: EmitRequest) -> list[int]:
     return sorted({min(SHORT_PREFILL, request.prefill_width), request.prefill_width})
 
 
-def _step(core: CoreModel, step: _Step, layout: Layout, machine: Machine, staging: Staging) -> Program:
-    flat = step_program(core, layout, machine, step.width, step.rows)
+def _step(core: CoreModel, step: _Step, layout: Layout, to: Destination, staging: Staging) -> Program:
+    flat = step_program(core, layout, to.machine, step.width, step.rows)
     program = Program(
         id=f"{core.role}.{step.kind}.w{step.width}",
         kind=step.kind,
@@ -74,10 +95,10 @@ def _step(core: CoreModel, step: _Step, layout: Layout, machine: Machine, stagin
         max_width=step.width,
         options=HOST_OPTIONS,
     )
-    return stage(program, flat, machine, staging)
+    return stage(program, flat, to, staging)
 
 
-def _round(request: EmitRequest, key: str, gamma: int, layout: Layout, machine: Machine, staging: Staging) -> Program:
+def _round(request: EmitRequest, key: str, gamma: int, layout: Layout, to: Destination, staging: Staging) -> Program:
     """A whole round in one program."""
     program = Program(
         id=f"{key}.round.gamma{gamma}",
@@ -91,7 +112,7 @@ def _round(request: EmitRequest, key: str, gamma: int, layout: Layout, machine: 
         accept="graph",
         options=ROUND_OPTIONS,
     )
-    return stage(program, round_program(request, key, gamma, layout, machine, staging), machine, staging)
+    return stage(program, round_program(request, key, gamma, layout, to.machine, staging), to, staging)
 
 
 def round_program(

@@ -24,6 +24,7 @@ Attributes = Mapping[str, ir.Attr]
 
 # Ops that take a layer's part of a stacked array, or a table's first rows, as such; (op, input).
 _TAKES_PARTS: Mapping[tuple[str, str], tuple[int, ...]] = {
+    ("", "Cast"): (0,),
     ("", "CastLike"): (1,),
     ("", "Shape"): (0,),
     ("", "Size"): (0,),

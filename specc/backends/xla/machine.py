@@ -7,16 +7,25 @@ from specc.targets import Target
 
 @dataclass(frozen=True)
 class Machine:
-    """platform: JAX's name for the kind of device. matrix_dtypes: 16-bit floats its matrix units multiply."""
+    """platform: JAX's name for the kind of device. matrix_dtypes: 16-bit floats its matrix units multiply.
+
+    matrix_rows: rows that a product is padded to, since fewer do not reach the matrix units.
+    """
 
     platform: str
     matrix_dtypes: frozenset[str] = frozenset()
+    matrix_rows: int = 1
+
+    def multiplies(self, dtype: str) -> bool:
+        """Whether products of 16-bit floats `dtype` ("bfloat16", "float16") run on its matrix units."""
+        return dtype in self.matrix_dtypes
 
 
 CPU = Machine("cpu")
 
 _PLATFORMS = {"cpu": "cpu", "tpu": "tpu", "gpu": "cuda"}
 _NAMES = {"bf16": "bfloat16", "fp16": "float16"}
+_ROWS = {"tpu": 8}  # of its registers' 8 x 128; by the compiler's own estimate one row takes 1.5 to 24 times as long
 
 
 def machine_of(target: Target) -> Machine:
@@ -24,4 +33,5 @@ def machine_of(target: Target) -> Machine:
     return Machine(
         platform=_PLATFORMS[target.kind],
         matrix_dtypes=frozenset(_NAMES[dtype] for dtype in target.dtypes if dtype in _NAMES),
+        matrix_rows=_ROWS.get(target.kind, 1),
     )

@@ -4,20 +4,20 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-
-pytest.importorskip("jax", reason="the xla engine needs the extra specc[xla]")
 
 from specc_runtime import Engine, SamplingParams
 from specc_runtime.bundle import Bundle, open_bundle
 from specc_runtime.engines import load_programs
 from specc_runtime.engines.xla import XlaPrograms
 from specc_runtime.errors import EngineError, IntegrityError
-from specc_runtime.manifest import VERIFIER, Program
+from specc_runtime.manifest import VERIFIER, Executable, Program
 from tests.support.refusals import refuses
 from tests.support.tiny_models import TOKENS, compiled, tiny_model
 
@@ -215,3 +215,48 @@ def test_a_missing_engine_is_one_clear_line(package: str) -> None:
     assert done.stdout.count("\n") == 1
     assert "pip install" in done.stdout
     assert package in done.stdout
+
+
+def executable_of(bundle: Bundle, root: Path, made_for: dict[str, str], content: bytes | None = None) -> Bundle:
+    """The bundle with an executable of its plain step, made for what `made_for` says."""
+    program = first(bundle)
+    exported = jax.export.deserialize(bytearray(bundle.path(program.file).read_bytes()))
+    jitted = jax.jit(exported.call, donate_argnums=program.donated, keep_unused=True)
+    made = jitted.lower(*exported.in_avals).compile().runtime_executable()
+    (root / "step.executable").write_bytes(made.client.serialize_executable(made) if content is None else content)
+    for path in bundle.root.iterdir():
+        (root / path.name).symlink_to(path)
+    executable = Executable("step.executable", made_for, 1.0, {})
+    programs = tuple(replace(p, executable=executable) if p.id == program.id else p for p in bundle.manifest.programs)
+    return Bundle(root, replace(bundle.manifest, programs=programs))
+
+
+HERE = {"jaxlib": version("jaxlib"), "device": jax.devices()[0].device_kind}
+
+
+@pytest.mark.parametrize(
+    ("made_for", "used"),
+    [(HERE, True), (HERE | {"jaxlib": "0.1"}, False), (HERE | {"device": "TPU v9"}, False), ({}, False)],
+    ids=["here", "another version", "another device", "nothing said"],
+)
+def test_an_executable_is_used_where_it_was_made_for(
+    bundles: dict[str, Bundle], expected: NDArray[np.float32], tmp_path: Path, made_for: dict[str, str], used: bool
+) -> None:
+    programs = load_programs(executable_of(bundles["xla"], tmp_path, made_for))
+    assert isinstance(programs, XlaPrograms)
+    for row in range(3):
+        found = programs.verify(TEXT[row : row + 1], row, 1)
+        np.testing.assert_allclose(found, expected[row : row + 1], rtol=0, atol=1e-4)
+    call = next(w.call for w in programs._steps[VERIFIER]._widths if w.width == 1)
+    assert (call._executable is not None) == used
+    assert (type(call._compiled).__name__ == "function") == used
+    before = pointers(programs)
+    programs.verify(TEXT[3:4], 3, 1)
+    assert pointers(programs) == before
+
+
+def test_an_executable_that_the_driver_refuses_is_passed_over(
+    bundles: dict[str, Bundle], expected: NDArray[np.float32], tmp_path: Path
+) -> None:
+    programs = load_programs(executable_of(bundles["xla"], tmp_path, HERE, content=b"not one"))
+    np.testing.assert_allclose(programs.verify(TEXT[:1], 0, 1), expected[:1], rtol=0, atol=1e-4)

@@ -1,9 +1,11 @@
 """Values that are there from the start, and shapes, which are known while tracing."""
 
+import jax.numpy as jnp
 import numpy as np
 
 from specc.backends.xla.lowering.table import Call, Value, lowers
 
+LONGEST_CONSTANT = 1024  # elements
 _SCALARS = {"value_float": np.float32, "value_int": np.int64, "value_floats": np.float32, "value_ints": np.int64}
 
 
@@ -24,9 +26,13 @@ def _constant_of_shape(call: Call, shape: Value) -> Value:
 
 
 @lowers("Range")
-def _arange(call: Call, start: Value, limit: Value, delta: Value) -> Value:
+def arange(call: Call, start: Value, limit: Value, delta: Value) -> Value:
+    """A long one is made by the program: as a constant it would fill the program's text."""
     first, last, step = (call.known(v, "a bound").reshape(()) for v in (start, limit, delta))
-    return np.arange(first.item(), last.item(), step.item(), dtype=first.dtype)
+    values = np.arange(first.item(), last.item(), step.item(), dtype=first.dtype)
+    if len(values) <= LONGEST_CONSTANT or step != 1 or values.dtype.kind != "i":
+        return values
+    return jnp.arange(len(values), dtype=np.int32) + np.int32(first)
 
 
 @lowers("Shape")

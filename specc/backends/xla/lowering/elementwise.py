@@ -6,6 +6,7 @@ import jax
 import numpy as np
 
 from specc.backends.xla.lowering.table import LOWERINGS, Call, Value, is_float, lowers
+from specc.backends.xla.parts import FirstRows
 
 _UNARY = {
     "Abs": "abs", "Ceil": "ceil", "Cos": "cos", "Exp": "exp", "Floor": "floor", "Identity": "asarray", "Log": "log",
@@ -120,7 +121,9 @@ def _is_nan(call: Call, x: Value) -> Value:
 
 @lowers("Cast")
 def cast(call: Call, x: Value) -> Value:
-    """Floats become integers by dropping the fraction."""
+    """Floats become integers by dropping the fraction. A table's first rows stay that."""
+    if isinstance(x, FirstRows):
+        return FirstRows(cast(call, x.table), x.rows)
     return call.xp.asarray(x).astype(call.dtype(call.attribute("to")))
 
 

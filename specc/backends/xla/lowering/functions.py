@@ -21,23 +21,34 @@ def linear(call: Call, x: Value, weight: Value) -> Value:
     """One product with the weight as it is stored, `[out, in]`; of a table's first rows, cut afterwards."""
     if isinstance(weight, FirstRows):
         return linear(call, x, weight.table)[..., : weight.rows]
-    return _product(x, plain(weight).astype(x.dtype))
+    weight = plain(weight)
+    narrow = call.machine.multiplies(str(weight.dtype))
+    return _product(call, x.astype(weight.dtype) if narrow else x, weight if narrow else weight.astype(x.dtype))
 
 
 @lowers_function(LINEAR_Q8)
 def linear_q8(call: Call, x: Value, codes: Value, scale: Value) -> Value:
-    """Codes are multiplied as they are and scaled block by block afterwards: no weight is ever dequantised."""
+    """Codes are multiplied as they are and scaled afterwards: no weight is ever dequantised.
+
+    In 16 bits where the machine has such products: there codes are exact and x is rounded.
+    """
     if isinstance(codes, FirstRows):
         return linear_q8(call, x, codes.table, scale.table)[..., : codes.rows]
     codes, scale = plain(codes), plain(scale)
     block = call.attribute("block_size")
     outputs, inputs = codes.shape
+    dtype = max(call.machine.matrix_dtypes & {"bfloat16"} or call.machine.matrix_dtypes, default=str(x.dtype))
+    x = x.astype(dtype)
     signed = codes.astype(x.dtype) - np.asarray(Q8_ZERO_POINT, x.dtype)
     if block == inputs:
-        return _product(x, signed) * scale[:, 0]
+        return _product(call, x, signed) * scale[:, 0]
     blocks = jnp.reshape(x, (*x.shape[:-1], inputs // block, block))
     partial = jnp.einsum(
-        "...kb,nkb->...kn", blocks, jnp.reshape(signed, (outputs, -1, block)), precision=lax.Precision.HIGHEST
+        "...kb,nkb->...kn",
+        blocks,
+        jnp.reshape(signed, (outputs, -1, block)),
+        precision=lax.Precision.HIGHEST,
+        preferred_element_type=jnp.float32,
     )
     return jnp.einsum("...kn,nk->...n", partial, scale, precision=lax.Precision.HIGHEST)
 
@@ -72,7 +83,12 @@ def top_p_threshold(call: Call, weights: Value, top_p: Value) -> Value:
     return lax.cond(jnp.any(top_p < 1), lambda: call.body(weights, top_p)[0], lambda: zeros)
 
 
-def _product(x: Value, weight: Value) -> Value:
-    """x[..., K] weight[N, K]^T in fp32."""
-    contract = (((x.ndim - 1,), (1,)), ((), ()))
-    return lax.dot_general(x, weight, contract, precision=lax.Precision.HIGHEST, preferred_element_type=jnp.float32)
+def _product(call: Call, x: Value, weight: Value) -> Value:
+    """x[..., K] weight[N, K]^T in fp32, with as many rows of x as the machine's matrix units want."""
+    rows = jnp.reshape(x, (-1, x.shape[-1]))
+    missing = max(0, call.machine.matrix_rows - rows.shape[0])
+    fed = jnp.pad(rows, ((0, missing), (0, 0))) if missing else rows
+    contract = (((1,), (1,)), ((), ()))
+    exact = {"precision": lax.Precision.HIGHEST, "preferred_element_type": jnp.float32}
+    y = lax.dot_general(fed, weight, contract, **exact)[: rows.shape[0]]
+    return jnp.reshape(y, (*x.shape[:-1], weight.shape[0]))

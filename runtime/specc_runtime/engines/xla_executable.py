@@ -1,0 +1,42 @@
+"""Executables that were compiled ahead of time: used where they were made for this very machine, never otherwise."""
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import jax
+
+DEVICE = "device"  # key of what the device calls itself; every other one is a package whose version must be the same
+
+Run = Callable[..., Sequence[jax.Array]]
+
+
+def is_made_for_here(made_for: Mapping[str, str]) -> bool:
+    """Whether the first device here and the packages installed are those an executable names."""
+    return bool(made_for) and all(_here(name) == value for name, value in made_for.items())
+
+
+def load_executable(path: Path) -> Run:
+    """The executable in a file, its arguments and results flat. Raises what the device's driver raises."""
+    from jaxlib import xla_client  # the only way to one that is not wrapped in pickle
+
+    device: Any = jax.devices()[0]
+    devices = xla_client.DeviceList((device,))
+    loaded: Any = device.client.deserialize_executable(path.read_bytes(), executable_devices=devices)
+
+    def run(*arguments: Any) -> Sequence[jax.Array]:
+        placed = [jax.device_put(argument, device) for argument in arguments]
+        made = loaded.execute_sharded(placed).disassemble_into_single_device_arrays()
+        return [shards[0] for shards in made]
+
+    return run
+
+
+def _here(name: str) -> str | None:
+    if name == DEVICE:
+        return str(jax.devices()[0].device_kind)
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,59 @@
+"""Real executables for TPUs that are not here: `make test-aot`."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("libtpu", reason="compiling for TPUs needs the extra specc[tpu], 1.3 GB: make test-aot")
+
+from specc.backends.xla.topologies import prepare_environment
+from specc.errors import BuildError
+from specc_runtime.bundle import open_bundle
+from specc_runtime.manifest import Manifest
+from tests.support.refusals import refuses
+from tests.support.tiny_models import compiled, tiny_model
+
+prepare_environment()
+
+TPUS = ("tpu-v4", "tpu-v5e", "tpu-v5p", "tpu-v6e", "tpu7x")
+GAMMA = 3
+ROWS = 128  # a multiple of a tile's columns: of other numbers the compiler pads the caches
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model(tmp_path_factory.mktemp("ahead") / "model", max_position_embeddings=256)
+
+
+def built(model: Path, output: Path, target: str, **more: object) -> Manifest:
+    compiled(model, output, "slice:2", gammas=(GAMMA,), target=target, context=ROWS - GAMMA - 1, fuse=True, **more)
+    return open_bundle(output, "hashes").manifest
+
+
+@pytest.mark.parametrize("target", TPUS)
+def test_every_tpu(model: Path, tmp_path: Path, target: str) -> None:
+    """Every program is built, writes all its caches in place and fits; who may load it is said."""
+    manifest = built(model, tmp_path / "bundle", target)
+    for program in manifest.programs:
+        made = program.executable
+        assert program.built
+        assert made is not None
+        state = sum(4 * math.prod(state.shape) for state in program.state)
+        assert made.sizes["alias"] == state
+        assert made.sizes["headroom"] > 0
+        assert set(made.made_for) == {"jaxlib", "libtpu", "device"}
+        assert (tmp_path / "bundle" / made.file).stat().st_size > 10_000
+
+
+def test_16_and_8_bits(model: Path, tmp_path: Path) -> None:
+    manifest = built(model, tmp_path / "bundle", "tpu-v5e", precision="int8,kv=bf16,embedding=bf16")
+    assert all(program.built for program in manifest.programs)
+
+
+def test_a_model_that_does_not_fit_is_refused_with_the_sizes(model: Path, tmp_path: Path) -> None:
+    small = tmp_path / "tiny-tpu.toml"
+    text = (Path(__file__).parents[3] / "targets" / "tpu-v5e.toml").read_text(encoding="utf-8")
+    small.write_text(text.replace('"tpu-v5e"', '"tiny-tpu"').replace("memory_gib = 16", "memory_gib = 0.001"))
+    with refuses(BuildError, "does not fit the 0.001 GiB of tiny-tpu", "argument", "temp", "--precision int8"):
+        built(model, tmp_path / "bundle", str(small))
