@@ -26,7 +26,7 @@ def build_feature_drafter(
     Row i holds the token *after* the verifier's row i together with the verifier's feature at row i; its logits are the
     law of the token after that. State past.features f32[B, buffer_rows, H] gives the features of the rows fed; the
     drafter's own output at the last of `rows` is left in the row after that one, to go with the token drafted there. No
-    row asked for, none written. spec: of the layers; the first reads embedding and feature side by side.
+    row asked for, or row -1: none written. spec: of the layers; the first reads embedding and feature side by side.
     Raises CheckpointError when a weight is missing or misshapen.
     """
     graph = StepGraph(spec, loader, role, shape, tables)
@@ -71,10 +71,15 @@ def feature_layer_function(spec: DecoderSpec, reading: FeatureReading, role: str
 
 
 def _predicted(graph: StepGraph, past: ir.Value, outputs: ir.Value) -> ir.Value:
-    """The feature buffer with the last of `outputs` `[B, R, H]` in the row after the one it was asked for."""
+    """The feature buffer with the last of `outputs` `[B, R, H]` in the row after the one it was asked for.
+
+    Asked for row -1, as static programs are that are to leave no prediction, it keeps what it holds.
+    """
     body = graph.body
     last = body.op("Slice", outputs, body.constant([-1]), body.constant([2**31 - 1]), body.constant([1]))
-    asked = body.op("Concat", body.constant([-1]), graph.rows, axis=0)  # -1: for no rows, of which nothing is written
-    row = body.op("Add", body.op("ReduceMax", asked, body.constant([0])), body.constant([1]))
-    after = body.op("Add", graph.position, row)
-    return body.op("TensorScatter", past, last, after, axis=-2)
+    asked = body.op("Concat", body.constant([-1]), graph.rows, axis=0)  # -1: there may be no rows at all
+    row = body.op("ReduceMax", asked, body.constant([0]))
+    after = body.op("Add", graph.position, body.op("Add", row, body.constant([1])))
+    held = graph.call(feature_rows(), past, after, body.op("Unsqueeze", after, body.constant([1])))
+    predicts = body.op("GreaterOrEqual", row, body.constant([0]))
+    return body.op("TensorScatter", past, body.op("Where", predicts, last, held), after, axis=-2)

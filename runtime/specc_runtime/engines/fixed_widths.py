@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from specc_runtime.bundle import Bundle
 from specc_runtime.engines.base import Logits, RoundSampling, Tokens
 from specc_runtime.errors import EngineError
-from specc_runtime.manifest import VERIFIER, Program
+from specc_runtime.manifest import FEATURES, VERIFIER, Program
 
 Arrays = Mapping[str, NDArray[Any]]
+NO_ROW = -1  # asks for no logits: a drafter that reads features then predicts none
 STEPS = ("prefill", "verify", "draft", "catchup")
 
 
@@ -86,6 +87,7 @@ class Steps:
 
     A program wider than what is left is fed zeros behind it: what they write lies beyond every row that is read, and is
     overwritten by what comes next. Where that would not fit into the cache, narrower programs are taken.
+    A draft step of a drafter that reads features leaves its prediction of the next: it is made for logits only.
     """
 
     def __init__(self, owner: str, calls: Iterable[Call]) -> None:
@@ -126,6 +128,8 @@ class Steps:
             asked = max(0, rows - (left - fed))
             if asked > _rows(call.program):
                 fed, asked = min(width, left - rows), 0
+            if not asked and _predicts_features(call.program):
+                continue
             if fed > (best[1] if best else 0):
                 best = call, fed, asked
         if best is None:
@@ -138,6 +142,11 @@ def _rows(program: Program) -> int:
     return next((int(t.shape[0]) for t in program.inputs if t.name == "rows"), 0)
 
 
+def _predicts_features(program: Program) -> bool:
+    """Whether a program is a draft step of a drafter that reads features."""
+    return program.kind == "draft" and any(state.role == FEATURES for state in program.state)
+
+
 def _feed(call: Call, tokens: Tokens, position: int, asked: int) -> Logits:
     """Feed `tokens`, and zeros behind them; logits of the last `asked`."""
     program = call.program
@@ -146,6 +155,6 @@ def _feed(call: Call, tokens: Tokens, position: int, asked: int) -> Logits:
     inputs = {"tokens": padded, "position": np.array([position])}
     if given := _rows(program):
         last = np.arange(len(tokens) - asked, len(tokens) - asked + given)
-        inputs["rows"] = np.minimum(last, program.max_width - 1)
+        inputs["rows"] = np.minimum(last, program.max_width - 1) if asked else np.full(given, NO_ROW)
     made = call(inputs)
     return made["logits"][0, :asked] if asked else np.zeros((0, 0), np.float32)

@@ -13,9 +13,9 @@ from specc.backends.tensorrt.graphs import lowered_state, round_graph, stepping_
 from specc.backends.tensorrt.lint import check_dialect
 from specc.bundle.staging import Staging
 from specc.errors import TargetError
-from specc.passes.fuse_round import DRAFTER, VERIFIER
+from specc.passes.fuse_round import DRAFTER, VERIFIER, first_width
 from specc.passes.set_width import ROWS, WIDTH
-from specc_runtime.manifest import Program, ProgramKind, StateSpec, TensorSpec
+from specc_runtime.manifest import FEATURES, Program, ProgramKind, StateSpec, TensorSpec
 from specc_runtime.params import OPTIONS
 
 Kind = tuple[ProgramKind, int, int]
@@ -50,7 +50,10 @@ def engine_graphs(request: EmitRequest) -> Iterator[EngineGraph]:
     verified: list[Kind] = [("verify", 1, 1), *(("verify", gamma + 1, gamma + 1) for gamma in request.gammas)]
     yield _stepping(request.verifier, [*verified, ("prefill", request.prefill_width, 1)], drafter=None)
     for key, drafter in request.drafters.items():
-        yield _stepping(drafter, [("draft", 1, 1), ("draft", 2, 1), ("catchup", request.prefill_width, 1)], drafter=key)
+        features = any(state.role == FEATURES for state in drafter.state())
+        first = [first_width(gamma, features=features) for gamma in request.gammas]
+        drafted: list[Kind] = [("draft", width, 1) for width in dict.fromkeys([1, *first])]
+        yield _stepping(drafter, [*drafted, ("catchup", request.prefill_width, 1)], drafter=key)
         for gamma in request.gammas:
             yield _round(request, key, gamma)
 

@@ -55,3 +55,10 @@ def test_only_feature_buffers_change_their_shape() -> None:
         for before, after in zip(core.state(), lowered_state(core), strict=True):
             lifted = (1, 1, ROWS, HIDDEN) if before.role == "features" else before.shape
             assert after.shape == lifted
+
+
+def test_row_minus_one_leaves_every_feature_as_it_is() -> None:
+    """What a static program that catches up is asked for: rows behind its tokens may hold true features."""
+    fed = inputs("drafter", 8, [-1])
+    found = lowered("drafter", fed)["present.features"]
+    np.testing.assert_array_equal(found, fed["past.features"])

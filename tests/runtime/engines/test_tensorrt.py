@@ -21,6 +21,7 @@ from specc_runtime.manifest import VERIFIER
 from tests.support.fake_tensorrt import CudaError, FakeContext, FakeCuda, FakeTensorrt, build_fake_engines
 from tests.support.fused_rounds import GREEDY
 from tests.support.refusals import refuses
+from tests.support.speculators import layer_config, speculator_config, speculator_weights, write_speculator
 from tests.support.tiny_models import compiled, tiny_model
 
 PROMPT = [5, 1, 33, 60, 2, 17, 9]
@@ -66,6 +67,34 @@ def generated(root: Path, fused: bool = False, **options: Any) -> list[int]:
 def test_greedy_speculation_is_plain_decoding(root: Path, install: Callable[..., Fakes], fused: bool) -> None:
     install()
     assert generated(root, fused, gamma=2) == generated(root, plain=True)
+
+
+@pytest.fixture(scope="module")
+def featured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle whose drafter reads the verifier's features, built by the fake."""
+    folder = tmp_path_factory.mktemp("features")
+    flags = {"norm_before_residual": True, "fc_norm": True}
+    weights = speculator_weights(layer_config(), seed=1, **flags)
+    config = speculator_config(layer_config(), feature_layers=(0, 1, 3), **flags)
+    drafter = write_speculator(folder / "d", config, weights)
+    precision = "balanced,kv=fp16,attention=fp16"
+    compiled(tiny_model(folder / "m"), folder / "b", str(drafter), precision, target="h100", gammas=(3,))
+    build_fake_engines(folder / "b", open_bundle(folder / "b").manifest)
+    return folder / "b"
+
+
+@pytest.mark.parametrize("fused", [False, True], ids=["chained", "fused"])
+def test_a_drafter_that_reads_features_speculates(featured: Path, install: Callable[..., Fakes], fused: bool) -> None:
+    install()
+    manifest = open_bundle(featured).manifest
+    assert {p.width for p in manifest.programs if p.kind == "draft"} == {1, 4}
+    assert generated(featured, fused, gamma=3) == generated(featured, plain=True)
+
+
+def test_features_make_the_same_text_fused_or_chained(featured: Path, install: Callable[..., Fakes]) -> None:
+    """The drafts are the same, too: sampled texts of one seed follow them."""
+    install()
+    assert generated(featured, True, gamma=3, temperature=0.9) == generated(featured, gamma=3, temperature=0.9)
 
 
 def test_a_seed_gives_the_same_text_fused_or_chained(root: Path, install: Callable[..., Fakes]) -> None:
