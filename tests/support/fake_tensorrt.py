@@ -219,11 +219,11 @@ def build_fake_engines(bundle: Path, manifest: Manifest) -> None:
     for file in {program.file for program in manifest.programs}:
         model = onnx.load(bundle / file, load_external_data=False)
         onnx.load_external_data_for_model(model, str(bundle))
-        profiles = [
-            {t.name: t.shape for t in program.inputs}
+        profiles = {
+            program.width: {t.name: t.shape for t in program.inputs}
             for program in manifest.programs
             if program.file == file and program.kind != "round"
-        ]
-        header = json.dumps(profiles).encode()
+        }
+        header = json.dumps(list(profiles.values())).encode()
         content = b"fake" + len(header).to_bytes(4, "little") + header + model.SerializeToString()
         (bundle / file).with_suffix(".engine").write_bytes(content)

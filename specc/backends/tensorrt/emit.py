@@ -53,7 +53,8 @@ def engine_graphs(request: EmitRequest) -> Iterator[EngineGraph]:
         features = any(state.role == FEATURES for state in drafter.state())
         first = [first_width(gamma, features=features) for gamma in request.gammas]
         drafted: list[Kind] = [("draft", width, 1) for width in dict.fromkeys([1, *first])]
-        yield _stepping(drafter, [*drafted, ("catchup", request.prefill_width, 1)], drafter=key)
+        caught_up: list[Kind] = [("catchup", width, 1) for width in dict.fromkeys([1, request.prefill_width])]
+        yield _stepping(drafter, [*drafted, *caught_up], drafter=key)
         for gamma in request.gammas:
             yield _round(request, key, gamma)
 
@@ -89,23 +90,26 @@ def _portable(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
 
 
 def _stepping(core: CoreModel, kinds: Sequence[Kind], drafter: str | None) -> EngineGraph:
-    """The programs of one decoder; of two kinds with one width the first is made."""
+    """The programs of one decoder. Those of one width share a profile: of several that give other rows, the first."""
     graph, state = stepping_graph(core), lowered_state(core)
     cached = {name for s in state for name in (s.name, s.output)}
     inputs = [tensor_spec(v) for v in graph.graph.inputs if v.name not in cached]
     outputs = [tensor_spec(v) for v in graph.graph.outputs if v.name not in cached]
-    by_width = {width: (kind, rows) for kind, width, rows in reversed(kinds)}
-    programs, profiles = [], []
-    for width, (kind, rows) in sorted(by_width.items()):
-        sizes = {WIDTH: width, ROWS: rows}
-        fed = tuple(_fixed(spec, sizes) for spec in inputs)
+    opened = {spec.name for spec in inputs if any(isinstance(d, str) for d in spec.shape)}
+    programs: list[Program] = []
+    profiles: dict[int, Profile] = {}
+    rows_of = {width: rows for _, width, rows in reversed(kinds)}
+    for kind, width, rows in sorted(kinds, key=lambda kind: kind[1]):
+        if rows != rows_of[width]:
+            continue
+        fed = tuple(_fixed(spec, {WIDTH: width, ROWS: rows}) for spec in inputs)
         programs.append(
             Program(
                 id=f"{core.role}.{kind}.{width}",
                 kind=kind,
                 file="",
                 inputs=fed,
-                outputs=tuple(_fixed(spec, sizes) for spec in outputs),
+                outputs=tuple(_fixed(spec, {WIDTH: width, ROWS: rows}) for spec in outputs),
                 state=state,
                 width=width,
                 max_width=width,
@@ -113,9 +117,8 @@ def _stepping(core: CoreModel, kinds: Sequence[Kind], drafter: str | None) -> En
                 options=HOST_OPTIONS,
             )
         )
-        opened = {spec.name for spec in inputs if any(isinstance(d, str) for d in spec.shape)}
-        profiles.append({s.name: tuple(int(d) for d in s.shape) for s in fed if s.name in opened})
-    return EngineGraph(core.role, graph, tuple(programs), tuple(profiles))
+        profiles[width] = {s.name: tuple(int(d) for d in s.shape) for s in fed if s.name in opened}
+    return EngineGraph(core.role, graph, tuple(programs), tuple(profiles.values()))
 
 
 def _fixed(spec: TensorSpec, sizes: dict[str, int]) -> TensorSpec:

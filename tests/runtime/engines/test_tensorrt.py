@@ -59,7 +59,12 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Fakes]:
 
 def generated(root: Path, fused: bool = False, **options: Any) -> list[int]:
     engine = Engine.load(root, fused=fused)
-    params = SamplingParams(max_new_tokens=20, ignore_eos=True, seed=3, temperature=options.pop("temperature", 0.0))
+    params = SamplingParams(
+        max_new_tokens=options.pop("max_new_tokens", 20),
+        ignore_eos=True,
+        seed=3,
+        temperature=options.pop("temperature", 0.0),
+    )
     return list(engine.generate(PROMPT, params, **options))
 
 
@@ -88,7 +93,9 @@ def test_a_drafter_that_reads_features_speculates(featured: Path, install: Calla
     install()
     manifest = open_bundle(featured).manifest
     assert {p.width for p in manifest.programs if p.kind == "draft"} == {1, 4}
-    assert generated(featured, fused, gamma=3) == generated(featured, plain=True)
+    text = generated(featured, fused, gamma=3, max_new_tokens=100)
+    assert len(PROMPT) + len(text) == manifest.context
+    assert text == generated(featured, plain=True, max_new_tokens=100)
 
 
 def test_features_make_the_same_text_fused_or_chained(featured: Path, install: Callable[..., Fakes]) -> None:
