@@ -29,12 +29,12 @@ _STATE_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 
 
 def load(bundle: Bundle, *, threads: int | None, fused: bool) -> FixedWidthPrograms:
-    """Load the engines of `bundle`; see `engines.load_programs`. threads: means nothing on a GPU.
+    """Load the engines of `bundle`; see `engines.load_programs`. Rounds always are: launches are what costs on a GPU.
 
-    Raises EngineError, before an engine is read: engines not built yet, a package missing or of another version, no
-    driver, or a GPU the engines are not for.
+    threads, fused: mean nothing here. Raises EngineError, before an engine is read: engines not built yet, a package
+    missing or of another version, no driver, or a GPU the engines are not for.
     """
-    programs = [p for p in bundle.manifest.programs if fused or p.kind != "round"]
+    programs = bundle.manifest.programs
     needed = requirements(programs)
     files = {program.file: _engine_file(bundle, program) for program in programs}
     trt = _load_tensorrt(needed)

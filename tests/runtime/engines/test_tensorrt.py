@@ -58,7 +58,10 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Fakes]:
 
 
 def generated(root: Path, fused: bool = False, **options: Any) -> list[int]:
-    engine = Engine.load(root, fused=fused)
+    bundle = open_bundle(root)
+    steps = tuple(p for p in bundle.manifest.programs if fused or p.kind != "round")
+    bundle = Bundle(root, replace(bundle.manifest, programs=steps))
+    engine = Engine(bundle, load_programs(bundle))
     params = SamplingParams(
         max_new_tokens=options.pop("max_new_tokens", 20),
         ignore_eos=True,
@@ -131,7 +134,7 @@ def test_logits_do_not_depend_on_the_widths_fed(root: Path, install: Callable[..
 def test_each_cache_is_one_memory_bound_in_and_out(root: Path, install: Callable[..., Fakes]) -> None:
     fakes = install()
     bundle = open_bundle(root)
-    load_programs(bundle, fused=True)
+    load_programs(bundle)
     used: dict[tuple[str, str], set[int]] = {}
     for program, context in zip(_in_loading_order(bundle), fakes.trt.contexts, strict=True):
         for state in program.state:
@@ -150,7 +153,7 @@ def _in_loading_order(bundle: Bundle) -> list[Any]:
 def test_a_round_is_one_graph_launch_and_one_wait(root: Path, install: Callable[..., Fakes]) -> None:
     """From the third call on; the first makes kernels, the second captures."""
     fakes = install()
-    programs, tokens = load_programs(open_bundle(root), fused=True), np.array(PROMPT)
+    programs, tokens = load_programs(open_bundle(root)), np.array(PROMPT)
     programs.verify(tokens, 0, 0)
     programs.catchup("drafter", tokens, 0)
     (program,) = programs.rounds
