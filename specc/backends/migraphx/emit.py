@@ -10,9 +10,11 @@ from specc.backends.migraphx.lowering import lower
 from specc.backends.migraphx.script import build_script
 from specc.backends.record import CoreModel, EmitRequest, tensor_spec
 from specc.bundle.staging import Staging
-from specc.core.functions.linear import LINEAR_Q8
+from specc.core.building import Body
+from specc.core.initializers import part_of
 from specc.core.topology import chain
 from specc.errors import OptionError
+from specc.models.features import FUSING
 from specc.passes.bake_topology import bake_topology
 from specc.passes.fuse_round import DRAFTER, VERIFIER, fuse_round
 from specc.passes.set_width import set_width
@@ -32,7 +34,7 @@ def emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
 
     A graph's outputs stand in the manifest's order, tensors before states, because MIGraphX keeps no names of outputs.
     Files lie beside the weights file, where its parser looks for them.
-    Raises OptionError: 8-bit weights in the verifier, or a drafter that reads features.
+    Raises OptionError: 8-bit weights in the verifier, other than of the matrix that fuses a drafter's features.
     """
     _check_request(request)
     staging.add_file(BUILD_SCRIPT, build_script(request.target))
@@ -41,22 +43,22 @@ def emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
     programs = [emission.step(verifier, "prefill", request.prefill_width, 1)]
     programs += [emission.step(verifier, "verify", width, width) for width in widths]
     for key, drafter in request.drafters.items():
-        programs.append(emission.step(drafter, "catchup", request.prefill_width, 0, key))
-        programs += [emission.step(drafter, "draft", width, 1, key) for width in (1, FIRST_STEP)]
+        known, drafted = [request.prefill_width], [1, FIRST_STEP]
+        if any(state.role == FEATURES for state in drafter.state()):
+            known, drafted = [1, request.prefill_width], widths  # its draft steps predict features: they only draft
+        programs += [emission.step(drafter, "catchup", width, 0, key) for width in known]
+        programs += [emission.step(drafter, "draft", width, 1, key) for width in drafted]
         programs += [emission.round(key, gamma) for gamma in request.gammas]
     return tuple(programs)
 
 
 def _check_request(request: EmitRequest) -> None:
-    called = (node.op_type for f in request.verifier.graph.functions.values() for node in f)
-    if LINEAR_Q8 in {*called, *(node.op_type for node in request.verifier.graph.graph)}:
+    weights = request.verifier.graph.graph.initializers.values()
+    if any(weight.dtype == ir.DataType.UINT8 and part_of(weight) != FUSING for weight in weights):
         raise OptionError(
             "precision: backend 'migraphx' builds 8-bit weights in drafters only, because its 8-bit products round "
             "activations too; give --precision balanced, or attention, mlp and head in 16 or 32 bits"
         )
-    for key, drafter in request.drafters.items():
-        if any(state.role == FEATURES for state in drafter.state()):
-            raise OptionError(f"draft: {key!r} reads the verifier's features, which backend 'migraphx' does not build")
 
 
 @dataclass(frozen=True)
@@ -124,12 +126,16 @@ class _Emission:
 
 
 def _drop_logits(graph: ir.Model) -> None:
-    """Leave out what only the logits need."""
+    """Leave out what only the logits need. Asked for row -1, a drafter that reads features leaves no prediction."""
+    body, rows = Body(), next(v for v in graph.graph.inputs if v.name == "rows")
+    rows.replace_all_uses_with(body.constant([-1]))
+    graph.graph.insert_before(graph.graph[0], body.nodes)
+    graph.graph.inputs.remove(rows)
     graph.graph.outputs.remove(next(v for v in graph.graph.outputs if v.name == "logits"))
     ir_passes.RemoveUnusedNodesPass()(graph)
-    graph.graph.inputs.remove(next(v for v in graph.graph.inputs if v.name == "rows"))
 
 
 def _owned(core: CoreModel, prefix: str) -> tuple[StateSpec, ...]:
-    """The state of one decoder, under its names in a round."""
-    return tuple(replace(s, name=prefix + s.name, output=prefix + s.output) for s in core.state())
+    """What one decoder owns, under its names in a round: features are the drafter's."""
+    owned = (s for s in core.state() if s.owner == core.role)
+    return tuple(replace(s, name=prefix + s.name, output=prefix + s.output) for s in owned)

@@ -1,6 +1,6 @@
 """Any cut of a text through programs of a few widths: the logits of the rows asked for, of all tokens before them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 import numpy as np
@@ -97,6 +97,22 @@ def test_as_few_calls_as_can_be_each_as_narrow_as_can_be(count: int, rows: int, 
         call.widths = made
     stepping(TEXT[:count], 0, rows)
     assert made == widths
+
+
+def test_a_draft_step_that_predicts_features_is_made_for_logits_only() -> None:
+    """Known tokens go through programs that leave no prediction, even where only narrow ones fit."""
+    cache, features = np.zeros(CACHE_ROWS, np.int64), StateSpec("f", "g", "drafter", "features", "float32", (1, 40, 4))
+    calls = [
+        Summing(program(*width), cache)
+        for width in (("catchup", 1, 0), ("catchup", 8, 0), ("draft", 1, 1), ("draft", 4, 1))
+    ]  # type: ignore[arg-type]
+    for call in calls:
+        call.program = replace(call.program, drafter="drafter", state=(*call.program.state, features))
+    stepping = Steps("drafter", calls)
+    stepping(TEXT[:21], 0, 0)
+    assert [call.widths for call in calls] == [[], [8, 8, 8], [], []]
+    assert stepping(TEXT[21:24], 21, 1)[0, 0] == expected(24)
+    assert [call.widths for call in calls] == [[1, 1], [8, 8, 8], [1], []]
 
 
 def test_what_it_offers() -> None:

@@ -16,6 +16,7 @@ from specc_runtime.engines import load_programs
 from specc_runtime.errors import EngineError
 from specc_runtime.manifest import Program
 from tests.support.resigning import edit_manifest
+from tests.support.speculators import layer_config, speculator_config, speculator_weights, write_speculator
 from tests.support.tiny_models import compiled, tiny_model
 
 NAME = "specc_runtime.engines.migraphx_ort"
@@ -52,6 +53,28 @@ def test_the_onnx_computes_the_ort_bundles_text(bundles: tuple[Path, Path], seco
     for params in (SamplingParams(max_new_tokens=40), SamplingParams(max_new_tokens=40, temperature=0.9, seed=3)):
         found, expected = (engine.generate([5, 1, 33], params, gamma=2).finish().ids for engine in (here, there))
         assert found == expected
+
+
+@pytest.mark.parametrize("gamma", [1, 3])
+def test_a_drafter_that_reads_features(
+    second: ModuleType, bundles: tuple[Path, Path], tmp_path: Path, gamma: int
+) -> None:
+    flags = {"norm_before_residual": True, "fc_norm": True}
+    config = speculator_config(layer_config(), head_rows=20, feature_layers=(0, 1, 3), **flags)
+    drafter = write_speculator(
+        tmp_path / "d", config, speculator_weights(layer_config(), seed=1, **flags), np.arange(3, 23)
+    )
+    model = bundles[0].parent / "m"
+    for name, target in (("gpu", "mi300x"), ("cpu", "cpu")):
+        compiled(model, tmp_path / name, draft=str(drafter), target=target, gammas=(gamma,))
+    opened = open_bundle(tmp_path / "gpu")
+    here = Engine(opened, second.portable_programs(opened, portable(tmp_path / "gpu"), CPU))
+    there = Engine.load(tmp_path / "cpu")
+    for options in ({}, {"temperature": 0.9, "seed": 3}, {"temperature": 0.9, "seed": 3, "repetition_penalty": 1.2}):
+        params = SamplingParams(max_new_tokens=30, ignore_eos=True, **options)
+        found, expected = (engine.generate([50, 60, 7], params, gamma=gamma).finish() for engine in (here, there))
+        assert found.ids == expected.ids
+        assert found.stats.spec_decode_num_accepted_tokens == expected.stats.spec_decode_num_accepted_tokens
 
 
 def test_reset_zeroes_the_caches(bundles: tuple[Path, Path], second: ModuleType) -> None:
