@@ -90,7 +90,7 @@ def compile_bundle(
 def _plan(options: CompileOptions, progress: Progress) -> _Plan:
     target = load_target(options.target)
     backend = choose_backend(target, options.backend)
-    _check_options(options)
+    _check_options(options, backend)
     with progress.step("opening checkpoints"):
         verifier = open_model(options.model, options.ignore_config)
         context = options.context or min(DEFAULT_CONTEXT, largest_context(verifier.spec))
@@ -112,8 +112,10 @@ def _policy(options: CompileOptions, backend: Backend, target: Target) -> Precis
     )
 
 
-def _check_options(options: CompileOptions) -> None:
+def _check_options(options: CompileOptions, backend: Backend) -> None:
     """What can be refused before anything large is opened."""
+    if options.xla_options and backend.name != "xla":
+        raise OptionError(f"xla-option: backend {backend.name!r} does not compile with XLA; leave --xla-option out")
     if options.fuse and options.draft.kind == "ngram":
         raise OptionError("fuse: an n-gram drafter has no graph to fuse; leave --fuse out or draft with a model")
     if options.calibration is not None:
@@ -140,6 +142,7 @@ def _emit(
         gammas=plan.options.gammas,
         prefill_width=max(min(PREFILL_WIDTH, plan.context), max(plan.options.gammas) + 1),
         fuse=plan.options.fuse,
+        xla_options=plan.options.xla_options,
     )
     with progress.step("lowering"):
         for core in (verifier, *drafters.values()):

@@ -68,13 +68,14 @@ class Executable:
 
     made_for: what must be the same where it is loaded, by name: package versions, and what the device calls itself.
     seconds: the time it took to compile. sizes: bytes by the compiler's own account ("argument", "output", "alias",
-    "temp", "code"), and "headroom", what they leave of the target's memory.
+    "temp", "code"), and "headroom", what they leave of the target's memory. options: the compiler was given, by name.
     """
 
     file: str
     made_for: Mapping[str, str]
     seconds: float
     sizes: Mapping[str, int]
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from specc.options import (
     parse_draft_vocabulary,
     parse_gammas,
     parse_precision,
+    parse_xla_options,
 )
 from specc.reports import CompileReport
 
@@ -73,6 +74,12 @@ _PATH = click.Path(path_type=Path)
     metavar="FIELD",
     help="Build although this config.json field is not known; may be given again.",
 )
+@click.option(
+    "--xla-option",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An option of XLA's compiler for programs that it builds here; may be given again.",
+)
 @click.option("--threads", type=int, help="Engine threads.  [default: measured]")
 @click.option(
     "--no-measure",
@@ -121,6 +128,7 @@ def _options(asked: dict[str, Any]) -> CompileOptions:
         draft_vocabulary=None if draft_vocab is None else parse_draft_vocabulary(draft_vocab),
         calibration=asked["calibration"],
         ignore_config=asked["ignore_config"],
+        xla_options=parse_xla_options(asked["xla_option"]),
         threads=asked["threads"],
         measure=not asked["no_measure"],
         force=asked["force"],

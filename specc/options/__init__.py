@@ -10,6 +10,7 @@ from specc.options.compiling import (
     parse_draft,
     parse_draft_vocabulary,
     parse_gammas,
+    parse_xla_options,
 )
 from specc.options.precision import (
     DTYPES,
@@ -42,4 +43,5 @@ __all__ = [
     "parse_draft_vocabulary",
     "parse_gammas",
     "parse_precision",
+    "parse_xla_options",
 ]

@@ -1,7 +1,8 @@
 """What one compile is asked for, parsed and checked before anything is opened."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -86,6 +87,19 @@ def parse_gammas(text: str) -> tuple[int, ...]:
     return tuple(sorted(gammas))
 
 
+def parse_xla_options(texts: Iterable[str]) -> dict[str, str]:
+    """Options of XLA's compiler, each written as `name=value`. Raises OptionError: not that, or one set twice."""
+    options: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = (piece.strip() for piece in text.partition("="))
+        if not (name and equals and value):
+            raise OptionError(f"xla-option: {text[:80]!r} is no assignment; write NAME=VALUE")
+        if name in options:
+            raise OptionError(f"xla-option: {name!r} is set twice")
+        options[name] = value
+    return options
+
+
 def _number(digits: str) -> int:
     """The number, or its first digits if it is out of every range here: int() refuses texts of thousands of digits."""
     return int(digits[:12])
@@ -103,6 +117,7 @@ class CompileOptions:
     calibration: a text distances and token counts are measured on; None: the shipped one.
     measure: find out what speculation costs and gains here, and make the gamma that pays best the default.
     ignore_config: config.json fields to build without, at the user's word.
+    xla_options: of XLA's compiler, by name, for programs that are compiled ahead of time.
     """
 
     model: str
@@ -117,6 +132,7 @@ class CompileOptions:
     draft_vocabulary: DraftVocabulary | None = None
     calibration: Path | None = None
     ignore_config: tuple[str, ...] = ()
+    xla_options: Mapping[str, str] = field(default_factory=dict)
     threads: int | None = None
     measure: bool = True
     force: bool = False

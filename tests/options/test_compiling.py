@@ -11,6 +11,7 @@ from specc.options import (
     parse_draft,
     parse_draft_vocabulary,
     parse_gammas,
+    parse_xla_options,
 )
 
 
@@ -88,3 +89,17 @@ def test_contradictory_options_are_refused(values: dict[str, Any], message: str)
     with pytest.raises(OptionError) as caught:
         CompileOptions(**{"model": "m", "output": Path("o"), "draft": DraftSpec("slice", layers=2), **values})
     assert message in str(caught.value)
+
+
+def test_options_of_xlas_compiler() -> None:
+    assert parse_xla_options(["a=1", " b = x=y "]) == {"a": "1", "b": "x=y"}
+    assert parse_xla_options([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [(["a"], "'a' is no assignment"), (["=1"], "no assignment"), (["a="], "no assignment"), (["a=1", "a=2"], "twice")],
+)
+def test_bad_options_of_xlas_compiler_are_refused(texts: list[str], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        parse_xla_options(texts)

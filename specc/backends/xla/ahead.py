@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -11,8 +12,9 @@ from jax.sharding import SingleDeviceSharding
 
 from specc.backends.xla.program import FlatProgram
 from specc.backends.xla.topologies import Chip
-from specc.errors import BuildError
+from specc.errors import BuildError, OptionError
 
+_OPTION = re.compile(r"(No such compile option|Failed to parse '.*' into flag).*")
 _SIZES = ("argument", "output", "alias", "temp")
 _MEMORY = re.compile(r"Used (\S+) of (\S+) hbm", re.IGNORECASE)
 
@@ -26,16 +28,22 @@ class Built:
     seconds: float
 
 
-def build(name: str, flat: FlatProgram, chip: Chip) -> Built:
-    """Compile a program for `chip`. Raises BuildError: it does not fit the chip's memory, or the compiler fails."""
+def build(name: str, flat: FlatProgram, chip: Chip, options: Mapping[str, str] = MappingProxyType({})) -> Built:
+    """Compile a program for `chip`, with options of the compiler by name.
+
+    Raises OptionError: an option the compiler does not know or can't read. BuildError: the program does not fit the
+    chip's memory, or the compiler fails.
+    """
     sharding = SingleDeviceSharding(chip.device)
     arguments = [_placed(argument, sharding) for argument in flat.arguments()]
     started = time.monotonic()
     try:
         platform = str(chip.device.platform)
         lowered = flat.jitted().trace(*arguments).lower(lowering_platforms=(platform,))
-        compiled = lowered.compile()
+        compiled = lowered.compile(compiler_options=dict(options))
     except Exception as error:  # of the compiler's own kinds
+        if wrong := _OPTION.search(str(error)):
+            raise OptionError(f"xla-option: XLA's compiler refuses it: {wrong[0]}") from error
         raise BuildError(_refusal(name, str(error))) from error
     memory = compiled.memory_analysis()
     sizes = {size: int(getattr(memory, f"{size}_size_in_bytes")) for size in _SIZES}

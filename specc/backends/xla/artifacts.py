@@ -1,5 +1,6 @@
 """What is written of a program: JAX's export, StableHLO for hosts without JAX, an executable where it can be made."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from jax import export
@@ -9,7 +10,7 @@ from specc.backends.xla.machine import Machine, machine_of
 from specc.backends.xla.program import FlatProgram
 from specc.backends.xla.topologies import Chip, chip_of
 from specc.bundle.staging import Staging
-from specc.errors import BuildError
+from specc.errors import BuildError, OptionError
 from specc.targets import Target
 from specc_runtime.manifest import Executable, Program
 
@@ -19,16 +20,26 @@ EXPORT, STABLEHLO, EXECUTABLE = ".jax_export", ".stablehlo", ".executable"
 
 @dataclass(frozen=True)
 class Destination:
-    """What programs are made for. chip: to compile for ahead of time; None: programs stay portable."""
+    """What programs are made for. chip: to compile for ahead of time; None: programs stay portable.
+
+    options: of the compiler, by name.
+    """
 
     target: Target
     machine: Machine
     chip: Chip | None
+    options: Mapping[str, str]
 
     @classmethod
-    def of(cls, target: Target) -> "Destination":
-        """Of a target. Raises BuildError."""
-        return cls(target, machine_of(target), chip_of(target))
+    def of(cls, target: Target, options: Mapping[str, str]) -> "Destination":
+        """Of a target. Raises BuildError; OptionError: there are options and nothing is compiled here."""
+        chip = chip_of(target)
+        if options and chip is None:
+            raise OptionError(
+                f"xla-option: programs for {target.name} are compiled where they are loaded; leave --xla-option out"
+                + (", or install the compiler: pip install 'specc[tpu]'" if target.kind == "tpu" else "")
+            )
+        return cls(target, machine_of(target), chip, options)
 
 
 def stage(program: Program, flat: FlatProgram, to: Destination, staging: Staging) -> Program:
@@ -42,10 +53,10 @@ def stage(program: Program, flat: FlatProgram, to: Destination, staging: Staging
     staging.add_file(path + STABLEHLO, exported.mlir_module_serialized)
     executable = None
     if to.chip is not None:
-        built = build(program.id, flat, to.chip)
+        built = build(program.id, flat, to.chip, to.options)
         staging.add_file(path + EXECUTABLE, built.executable)
         sizes = _sizes(program.id, built, to.target)
-        executable = Executable(path + EXECUTABLE, to.chip.made_for, built.seconds, sizes)
+        executable = Executable(path + EXECUTABLE, to.chip.made_for, built.seconds, sizes, to.options)
     return replace(
         program,
         file=path + EXPORT,

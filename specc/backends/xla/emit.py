@@ -29,7 +29,7 @@ class _Step:
 
 def emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
     """Steps of every decoder in every width that is needed, and with `fuse` whole rounds."""
-    to = Destination.of(request.target)
+    to = Destination.of(request.target, request.xla_options)
     request = narrowed(request, to.machine)
     cores = [request.verifier, *request.drafters.values()]
     layout = Layout(cores)

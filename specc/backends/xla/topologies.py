@@ -13,6 +13,7 @@ from specc.targets import Target
 # What keeps libtpu from looking for a TPU and from saying so, and JAX from starting one; read when JAX starts.
 ENVIRONMENT = {
     "JAX_PLATFORMS": "cpu",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
     "TPU_SKIP_MDS_QUERY": "1",
     "TPU_WORKER_HOSTNAMES": "localhost",
     "TPU_ACCELERATOR_TYPE": "none",

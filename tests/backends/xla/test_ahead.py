@@ -7,10 +7,16 @@ import pytest
 
 pytest.importorskip("libtpu", reason="compiling for TPUs needs the extra specc[tpu], 1.3 GB: make test-aot")
 
-from specc.backends.xla.topologies import prepare_environment
-from specc.errors import BuildError
+from specc.backends.xla.ahead import Built, build
+from specc.backends.xla.layout import Layout
+from specc.backends.xla.machine import machine_of
+from specc.backends.xla.program import step_program
+from specc.backends.xla.topologies import chip_of, prepare_environment
+from specc.errors import BuildError, OptionError
+from specc.targets import load_target
 from specc_runtime.bundle import open_bundle
 from specc_runtime.manifest import Manifest
+from tests.backends.xla.abstract_model import eight_billion
 from tests.support.refusals import refuses
 from tests.support.tiny_models import compiled, tiny_model
 
@@ -57,3 +63,33 @@ def test_a_model_that_does_not_fit_is_refused_with_the_sizes(model: Path, tmp_pa
     small.write_text(text.replace('"tpu-v5e"', '"tiny-tpu"').replace("memory_gib = 16", "memory_gib = 0.001"))
     with refuses(BuildError, "does not fit the 0.001 GiB of tiny-tpu", "argument", "temp", "--precision int8"):
         built(model, tmp_path / "bundle", str(small))
+
+
+def verification_of_eight_billion(*, quantised: bool) -> Built:
+    """Five tokens with 8192 cache rows on TPU v5e."""
+    core, target = eight_billion(8192, quantised=quantised), load_target("tpu-v5e")
+    chip = chip_of(target)
+    assert chip is not None
+    return build("verify", step_program(core, Layout([core]), machine_of(target), 5, 5), chip)
+
+
+def test_eight_billion_weights_in_8_bits_fit_a_small_chip() -> None:
+    """No weight is ever dequantised: what the program needs besides its arguments is next to nothing."""
+    sizes = verification_of_eight_billion(quantised=True).sizes
+    assert sizes["alias"] == 2 * 32 * 8 * 8192 * 128 * 2
+    assert sizes["argument"] < 10 << 30
+    assert sizes["temp"] < 16 << 20
+
+
+def test_eight_billion_weights_in_16_bits_are_refused_with_the_compilers_sizes() -> None:
+    with refuses(BuildError, "verify does not fit the target's memory", "exceeds available HBM (15.75G)"):
+        verification_of_eight_billion(quantised=False)
+
+
+def test_options_of_the_compiler_are_recorded_and_unknown_ones_refused_by_name(model: Path, tmp_path: Path) -> None:
+    given = {"xla_tpu_scoped_vmem_limit_kib": "16384"}
+    manifest = built(model, tmp_path / "bundle", "tpu-v5e", xla_options=given)
+    assert all(p.executable is not None and p.executable.options == given for p in manifest.programs)
+    for options, told in (({"xla_nonsense": "1"}, "'xla_nonsense'"), ({next(iter(given)): "many"}, "'many'")):
+        with refuses(OptionError, "xla-option: XLA's compiler refuses it", told):
+            built(model, tmp_path / "other", "tpu-v5e", xla_options=options)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from specc.backends.xla.ahead import Built, _refusal
-from specc.backends.xla.artifacts import _sizes
-from specc.errors import BuildError
+from specc.backends.xla.artifacts import Destination, _sizes
+from specc.errors import BuildError, OptionError
 from specc.targets import load_target
 from tests.support.refusals import refuses
 
@@ -52,3 +52,8 @@ def test_what_the_compiler_says_is_told_in_one_line(message: str, told: list[str
 def test_sizes_are_whole_numbers() -> None:
     sizes = _sizes("round", Built(b"", SIZES, 1.0), load_target("tpu-v6e"))
     assert all(isinstance(size, int) and not isinstance(size, np.integer) for size in sizes.values())
+
+
+def test_options_without_a_compiler_here_are_refused() -> None:
+    with refuses(OptionError, "programs for cpu are compiled where they are loaded; leave --xla-option out"):
+        Destination.of(load_target("cpu"), {"xla_x": "1"})
