@@ -233,7 +233,7 @@ def test_draft_vocabulary_too_large(tiny: TinyBundles, refused: Callable[..., st
 
 
 @pytest.mark.parametrize("precision", ["reference", "int8"])
-@pytest.mark.parametrize(("content", "fragment"), [(None, "nor a file"), (b"\xff", "UTF-8"), (b" \n", "is empty")])
+@pytest.mark.parametrize(("content", "fragment"), [(None, "No such file"), (b"\xff", "UTF-8"), (b" \n", "is empty")])
 def test_calibration(
     content: bytes | None,
     fragment: str,
