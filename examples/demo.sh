@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Compile SmolLM2-135M-Instruct for this machine, chat with it, and compare with plain decoding of the same prompt.
 #   PRECISION  reference (the checkpoint's own law) | balanced | int8
-#   DRAFT      slice:N | ngram | a model
+#   DRAFT      slice:N | ngram | a model (default: the one in examples/)
 set -euo pipefail
 
 precision=${PRECISION:-int8}
-draft=${DRAFT:-ngram}
+draft=${DRAFT:-$(dirname "$0")/smollm2_drafter}
 bundle=${BUNDLE:-out/smollm2}
 prompt=${*:-Explain in a few sentences how a rainbow forms.}
 
