@@ -19,7 +19,7 @@ from specc.assembly.drafters import HEAD_IDS_FILE, plan_drafters
 from specc.assembly.quality import TOKENS, distance_from_checkpoint
 from specc.assembly.sources import ModelSource, open_model
 from specc.assembly.tokenizer import stage_tokenizer
-from specc.backends import choose_backend, usable_backends
+from specc.backends import choose_backend
 from specc.backends.record import Backend, CoreModel, EmitRequest
 from specc.bundle.layout import CORE_CONFIG, CORE_GRAPH
 from specc.bundle.leftovers import clear_leftovers
@@ -274,7 +274,7 @@ def _weighed(plan: _Plan, manifest: Manifest, staging: Staging, progress: Progre
 
 def _runs_here(plan: _Plan) -> bool:
     """Whether what was compiled runs on this machine: an accelerator's programs are made without one."""
-    return plan.backend.runs_here and plan.target.kind == "cpu"
+    return plan.target.kind == "cpu"
 
 
 def _provenance(plan: _Plan) -> dict[str, Any]:
@@ -294,8 +294,7 @@ def _warnings(plan: _Plan, manifest: Manifest) -> Iterator[str]:
         if drafter.model is not None and drafter.model.context < manifest.context:
             yield f"drafter {key!r} reaches to position {drafter.model.context}; plain decoding beyond it"
     if plan.backend.build_script is not None and not all(program.built for program in manifest.programs):
-        elsewhere = "; --backend xla builds them here" if "xla" in usable_backends(plan.target) else ""
-        yield f"programs are built on the device, by the bundle's {plan.backend.build_script}{elsewhere}"
+        yield f"programs are built on the device, by the bundle's {plan.backend.build_script}"
     if copies := engine_copies(manifest.programs, manifest.files):
         yield copies
         return

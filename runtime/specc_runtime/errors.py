@@ -48,3 +48,8 @@ class ContextError(RequestError):
 
 class TokenizerError(SpeccError):
     """The tokenizer files are missing or unreadable, or text was given without them."""
+
+
+def first_line(error: Exception) -> str:
+    """What an engine's own exception says, short enough to be quoted in one of these; its kind if it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

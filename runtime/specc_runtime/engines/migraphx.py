@@ -16,7 +16,7 @@ from specc_runtime.bundle import Bundle
 from specc_runtime.engines.base import Programs
 from specc_runtime.engines.fixed_widths import Arrays, FixedWidthPrograms
 from specc_runtime.engines.migraphx_machine import BUILD_SCRIPT, this_machine
-from specc_runtime.errors import EngineError
+from specc_runtime.errors import EngineError, first_line
 from specc_runtime.manifest import Program, StateSpec, TensorSpec
 
 INSTALL = "install ROCm's migraphx package and add /opt/rocm/lib to PYTHONPATH, or pip install onnxruntime-migraphx"
@@ -91,7 +91,7 @@ class _Mxr:
         try:
             self._loaded = migraphx.load(str(self._file))
         except Exception as error:  # the engine's own exceptions are plain RuntimeErrors
-            raise EngineError(f"{self._file}: {_first_line(error)}; run `python {BUILD_SCRIPT}` again") from error
+            raise EngineError(f"{self._file}: {first_line(error)}; run `python {BUILD_SCRIPT}` again") from error
         self._shapes = self._loaded.get_parameter_shapes()
         self._checked = False
         self._inputs = {tensor.name: self._pinned(tensor, tensor.name) for tensor in program.inputs}
@@ -115,7 +115,7 @@ class _Mxr:
             results = self._loaded.run(parameters)
             self._migraphx.gpu_sync()
         except Exception as error:  # the engine's own exceptions are plain RuntimeErrors
-            raise EngineError(f"{self._file}: {_first_line(error)}") from error
+            raise EngineError(f"{self._file}: {first_line(error)}") from error
         if not self._checked:
             self._check_places(results)
         return {tensor.name: self._views[tensor.name] for tensor in self.program.outputs}
@@ -157,7 +157,3 @@ class _Mxr:
 def _output(place: int) -> str:
     """The parameter that takes output `place`; MIGraphX keeps no names of outputs."""
     return f"main:#output_{place}"
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

@@ -15,7 +15,7 @@ from typing import Any
 
 from specc_runtime.bundle import Bundle, open_bundle
 from specc_runtime.engines.migraphx_machine import Machine, numbers, this_machine
-from specc_runtime.errors import EngineError
+from specc_runtime.errors import EngineError, first_line
 from specc_runtime.manifest import MANIFEST_NAME, FileEntry, Manifest, Program
 from specc_runtime.manifest_writing import manifest_json
 
@@ -100,8 +100,9 @@ def _compile(migraphx: Any, source: Path, target: Path, options: BuildOptions) -
             migraphx.save(program, str(half))
         half.replace(target)
     except (RuntimeError, OSError) as error:  # the engine's own exceptions are plain RuntimeErrors
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
-        raise EngineError(f"{source}: MIGraphX does not build it ({reason})") from error
+        raise EngineError(
+            f"{source}: MIGraphX does not build it ({first_line(error)}); upgrade MIGraphX or compile again"
+        ) from error
     finally:
         half.unlink(missing_ok=True)
 

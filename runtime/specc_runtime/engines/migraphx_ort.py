@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from specc_runtime.bundle import Bundle
 from specc_runtime.engines.fixed_widths import Arrays, FixedWidthPrograms
-from specc_runtime.errors import EngineError
+from specc_runtime.errors import EngineError, first_line
 from specc_runtime.manifest import Program, StateSpec
 
 PROVIDER = "MIGraphXExecutionProvider"
@@ -81,7 +81,7 @@ class _Session:
         try:
             made = self._session.run(self._names, {**inputs, **{s.name: self._caches[s] for s in states}})
         except Exception as error:  # the engine's own exceptions share no public base class
-            raise EngineError(f"{self._file}: {_first_line(error)}") from error
+            raise EngineError(f"{self._file}: {first_line(error)}") from error
         count = len(self.program.outputs)
         for state, left in zip(states, made[count:], strict=True):
             self._caches[state][...] = left
@@ -96,12 +96,8 @@ def _create_session(file: Path, provider: str) -> InferenceSession:
     try:
         session = InferenceSession(str(file), options, providers=[provider])
     except Exception as error:  # the engine's own exceptions share no public base class
-        raise EngineError(f"{file}: {provider} does not take it ({_first_line(error)})") from error
+        raise EngineError(f"{file}: {provider} does not take it ({first_line(error)})") from error
     running = session.get_providers()
     if running[:1] != [provider]:
         raise EngineError(f"{file}: ONNX Runtime runs it on {running[0]}, not on {provider}: {INSTALL}")
     return session
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from specc_runtime.bundle import Bundle
 from specc_runtime.engines.base import Feed, Logits, RoundSampling, Tokens
-from specc_runtime.errors import EngineError
+from specc_runtime.errors import EngineError, first_line
 from specc_runtime.manifest import RECOMPUTED, VERIFIER, Program, StateSpec, TensorSpec
 from specc_runtime.selection import recompute_program, stepping_program, usable_programs
 
@@ -148,14 +148,14 @@ class _Session:
                 for output in outputs:
                     binding.bind_ortvalue_output(output, cache)
         except Exception as error:  # the engine's own exceptions share no public base class
-            raise EngineError(f"{self._file}: {_first_line(error)}; re-copy or re-compile the bundle") from error
+            raise EngineError(f"{self._file}: {first_line(error)}; re-copy or re-compile the bundle") from error
         return binding
 
     def run(self, binding: IOBinding) -> None:
         try:
             self._session.run_with_iobinding(binding)
         except Exception as error:  # the engine's own exceptions share no public base class
-            raise EngineError(f"{self._file}: {_first_line(error)}; run `specc check` on the bundle") from error
+            raise EngineError(f"{self._file}: {first_line(error)}; run `specc check` on the bundle") from error
 
 
 class _StepProgram:
@@ -278,7 +278,7 @@ def _create_session(file: Path, root: Path, threads: int) -> InferenceSession:
     try:
         return InferenceSession(file.read_bytes(), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # the engine's own exceptions share no public base class
-        raise EngineError(f"{file}: {_first_line(error)}; re-copy or re-compile the bundle") from error
+        raise EngineError(f"{file}: {first_line(error)}; re-copy or re-compile the bundle") from error
 
 
 def _expect_tensors(program: Program, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> None:
@@ -312,7 +312,3 @@ def _has_feature(feature: str, version: tuple[int, ...]) -> bool:
 
 def _version_numbers(text: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", text)[:3])
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 from specc_runtime.bundle import Bundle
 from specc_runtime.engines.cuda_device import CudaDevice, load_cuda
 from specc_runtime.engines.fixed_widths import Arrays, FixedWidthPrograms
-from specc_runtime.engines.tensorrt_requirements import FULL, RTX, Requirements, requirements
+from specc_runtime.engines.tensorrt_requirements import BUILD_SCRIPT, FULL, RTX, Requirements, requirements
 from specc_runtime.errors import EngineError
 from specc_runtime.manifest import Program, StateSpec, TensorSpec
 
-BUILD_SCRIPT = "build_tensorrt.py"
 _MODULES = {RTX: "tensorrt_rtx", FULL: "tensorrt"}
 _WIDTH_INPUT = "tokens"  # its shape tells the profiles of an engine apart
 _STATE_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from specc_runtime.errors import EngineError
 from specc_runtime.manifest import Program
 
+BUILD_SCRIPT = "build_tensorrt.py"  # file of a bundle that builds its portable programs
 RTX, FULL = "tensorrt-rtx", "tensorrt"
 _PACKAGE = re.compile(rf"({RTX}|{FULL})(==|>=)([0-9.]+)")
 _ARCHITECTURES = re.compile(r"cuda:(sm\d+(?:\|sm\d+)*)")

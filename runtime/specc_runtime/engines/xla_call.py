@@ -12,7 +12,7 @@ import numpy as np
 from specc_runtime.bundle import Bundle
 from specc_runtime.engines.xla_executable import is_made_for_here, load_executable
 from specc_runtime.engines.xla_weights import Weights
-from specc_runtime.errors import EngineError, IntegrityError
+from specc_runtime.errors import EngineError, IntegrityError, first_line
 from specc_runtime.manifest import Program, StateSpec, TensorSpec
 
 
@@ -79,7 +79,7 @@ class ProgramCall:
             for array in made:
                 array.block_until_ready()
         except Exception as error:  # XLA's errors share no public base class
-            raise EngineError(f"{self._path}: {_first_line(error)}; run `specc check` on the bundle") from error
+            raise EngineError(f"{self._path}: {first_line(error)}; run `specc check` on the bundle") from error
         self._buffers.put(state, left)
         return outputs
 
@@ -101,7 +101,7 @@ class ProgramCall:
             jitted = jax.jit(exported.call, donate_argnums=self.program.donated, keep_unused=True)
             return jitted.lower(*exported.in_avals).compile()
         except Exception as error:  # a damaged export fails in as many ways as there are bytes
-            raise EngineError(f"{self._path}: {_first_line(error)}; re-copy or re-compile the bundle") from error
+            raise EngineError(f"{self._path}: {first_line(error)}; re-copy or re-compile the bundle") from error
 
     def _check_arguments(self) -> None:
         first = len(self.program.inputs)
@@ -118,7 +118,3 @@ def _sizes(spec: TensorSpec) -> tuple[int, ...]:
 
 def _zeros(state: StateSpec) -> jax.Array:
     return jnp.zeros(state.shape, jnp.dtype(state.dtype))
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

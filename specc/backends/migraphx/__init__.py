@@ -1,8 +1,9 @@
 """MIGraphX on AMD GPUs, untested on device: static programs in ONNX, which the bundle's script builds there."""
 
-from specc.backends.migraphx.emit import HOST_OPTIONS, ROUND_OPTIONS, emit
+from specc.backends.migraphx.emit import emit
 from specc.backends.migraphx.evidence import EVIDENCE
 from specc.backends.record import Backend
+from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
 from specc_runtime.engines.migraphx_machine import BUILD_SCRIPT
 
 BACKEND = Backend(
@@ -13,7 +14,6 @@ BACKEND = Backend(
     measure_threads=None,
     toolchain=("onnx", "onnx_ir"),
     row_scales=True,
-    runs_here=False,
     summary=__doc__,
     programs={**dict.fromkeys(("prefill", "verify", "catchup", "draft"), HOST_OPTIONS), "round": ROUND_OPTIONS},
     weight_dtypes=frozenset({"fp32", "fp16", "bf16", "int8"}),

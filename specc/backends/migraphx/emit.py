@@ -9,6 +9,7 @@ from specc.backends.migraphx.lint import check_dialect
 from specc.backends.migraphx.lowering import lower
 from specc.backends.migraphx.script import build_script
 from specc.backends.record import CoreModel, EmitRequest, tensor_spec
+from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
 from specc.bundle.staging import Staging
 from specc.core.building import Body
 from specc.core.initializers import part_of
@@ -20,11 +21,8 @@ from specc.passes.fuse_round import DRAFTER, VERIFIER, fuse_round
 from specc.passes.set_width import set_width
 from specc_runtime.engines.migraphx_machine import BUILD_SCRIPT
 from specc_runtime.manifest import FEATURES, Program, ProgramKind, StateSpec
-from specc_runtime.params import OPTIONS
 
 REQUIRES = ("migraphx>=2.15",)
-HOST_OPTIONS = tuple(sorted(OPTIONS))
-ROUND_OPTIONS = ("greedy", "min_p", "temperature", "top_k", "top_p")
 FEW_ROWS: tuple[ProgramKind, ...] = ("verify", "draft", "round")  # kinds whose caches may be written row by row
 FIRST_STEP = 2  # tokens of a round's first draft step: the one that a fully accepted round left unfed, and the last
 

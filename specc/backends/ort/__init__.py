@@ -1,9 +1,10 @@
 """ONNX Runtime: one graph a model with open widths, chained by the host; `--fuse` adds whole rounds."""
 
-from specc.backends.ort.emit import HOST_OPTIONS, ROUND_OPTIONS, emit
+from specc.backends.ort.emit import emit
 from specc.backends.ort.evidence import EVIDENCE
 from specc.backends.ort.threads import measure_threads
 from specc.backends.record import Backend, Container
+from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
 
 BACKEND = Backend(
     name="ort",

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from specc.backends.record import CoreModel, EmitRequest, tensor_spec
+from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
 from specc.bundle.staging import Staging
 from specc.legalize.ort import OPS
 from specc.legalize.rewriting import legalize
@@ -10,11 +11,8 @@ from specc.passes.bake_topology import bake_topology
 from specc.passes.fuse_round import DRAFTER, VERIFIER, between_steps, fuse_round
 from specc.passes.widen_caches import widen_caches
 from specc_runtime.manifest import RECOMPUTED, Program, ProgramKind, StateSpec
-from specc_runtime.params import OPTIONS
 
 REQUIRES = ("ort>=1.32",)
-HOST_OPTIONS = tuple(sorted(OPTIONS))
-ROUND_OPTIONS = ("greedy", "min_p", "temperature", "top_k", "top_p")
 
 
 def emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:

@@ -20,7 +20,7 @@ EVIDENCE = (
         did="run",
         what="SmolLM2-135M-Instruct, `int8`, n-gram drafts of 1, 2 and 4",
         where="AMD EPYC (AVX512-VNNI)",
-        command="make demo",
+        command="DRAFT=ngram make demo",
     ),
     Evidence(
         did="run",

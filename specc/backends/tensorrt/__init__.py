@@ -1,11 +1,12 @@
 """TensorRT on NVIDIA GPUs, untested on device: engines built without a GPU, or by the bundle's script on the device."""
 
 from specc.backends.record import Backend, Container
+from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
 from specc.backends.tensorrt.architectures import default_precision
-from specc.backends.tensorrt.build_script import SCRIPT
 from specc.backends.tensorrt.building import PACKAGE
-from specc.backends.tensorrt.emit import HOST_OPTIONS, ROUND_OPTIONS, emit
+from specc.backends.tensorrt.emit import emit
 from specc.backends.tensorrt.evidence import EVIDENCE
+from specc_runtime.engines.tensorrt_requirements import BUILD_SCRIPT
 
 BACKEND = Backend(
     name="tensorrt",
@@ -15,7 +16,6 @@ BACKEND = Backend(
     measure_threads=None,
     toolchain=(PACKAGE, "onnx", "onnx_ir"),
     row_scales=True,
-    runs_here=False,
     narrow=True,
     default_precision=default_precision,
     summary=__doc__,
@@ -23,5 +23,5 @@ BACKEND = Backend(
     weight_dtypes=frozenset({"fp32", "fp16", "bf16", "int8"}),
     evidence=EVIDENCE,
     container=Container("nvidia/cuda:13.0.1-runtime-ubuntu24.04", (PACKAGE, "cuda-python")),
-    build_script=SCRIPT,
+    build_script=BUILD_SCRIPT,
 )

@@ -5,13 +5,12 @@ from collections.abc import Mapping, Sequence
 from specc.render.templates import render
 from specc.targets import Target
 
-SCRIPT = "build_tensorrt.py"
 _WORKSPACE_SHARE = 0.25  # of the device's memory that the compiler may use as workspace
 _SMALLEST_WORKSPACE_GIB = 1.0
 
 
 def build_script(target: Target, engines: Sequence[tuple[str, Sequence[Mapping[str, tuple[int, ...]]]]]) -> str:
-    """The text of SCRIPT. engines: ONNX files of the bundle, each with the profiles that fix its open sizes."""
+    """The text of BUILD_SCRIPT. engines: ONNX files of the bundle, each with the profiles that fix its open sizes."""
     workspace_gib = max(_SMALLEST_WORKSPACE_GIB, (target.memory_gib or 0) * _WORKSPACE_SHARE)
     return render(
         "tensorrt_build.py",

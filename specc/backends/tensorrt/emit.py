@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 import onnx_ir as ir
 
 from specc.backends.record import CoreModel, EmitRequest, tensor_spec
+from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
 from specc.backends.tensorrt.architectures import architectures, is_buildable
-from specc.backends.tensorrt.build_script import SCRIPT, build_script
+from specc.backends.tensorrt.build_script import build_script
 from specc.backends.tensorrt.building import PACKAGE, VERSION, Profile, build_engine, load_builder
 from specc.backends.tensorrt.graphs import lowered_state, round_graph, stepping_graph
 from specc.backends.tensorrt.lint import check_dialect
@@ -15,14 +16,11 @@ from specc.bundle.staging import Staging
 from specc.errors import TargetError
 from specc.passes.fuse_round import DRAFTER, VERIFIER, first_width
 from specc.passes.set_width import ROWS, WIDTH
+from specc_runtime.engines.tensorrt_requirements import BUILD_SCRIPT
 from specc_runtime.manifest import FEATURES, Program, ProgramKind, StateSpec, TensorSpec
-from specc_runtime.params import OPTIONS
 
 Kind = tuple[ProgramKind, int, int]
 """What a program is for, tokens fed, rows of logits."""
-
-HOST_OPTIONS = tuple(sorted(OPTIONS))
-ROUND_OPTIONS = ("greedy", "min_p", "temperature", "top_k", "top_p")
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,7 @@ def _portable(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
         staging.add_graph(path, engine.graph)
         engines.append((path, engine.profiles))
         programs += tuple(replace(p, file=path, requires=requires) for p in engine.programs)
-    staging.add_file(SCRIPT, build_script(request.target, engines))
+    staging.add_file(BUILD_SCRIPT, build_script(request.target, engines))
     return programs
 
 

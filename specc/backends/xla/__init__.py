@@ -1,9 +1,9 @@
 """XLA: static programs as JAX exports and StableHLO, weights as their arguments; TPU executables without a TPU."""
 
 from specc.backends.record import Backend, Container, EmitRequest
+from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
 from specc.backends.xla.evidence import EVIDENCE
 from specc.backends.xla.installed import require_jax
-from specc.backends.xla.options import HOST_OPTIONS, ROUND_OPTIONS
 from specc.backends.xla.topologies import prepare_environment
 from specc.bundle.staging import Staging
 from specc_runtime.manifest import Program

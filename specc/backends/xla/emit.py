@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from specc.backends.record import CoreModel, EmitRequest
+from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
 from specc.backends.xla.artifacts import Destination, stage
 from specc.backends.xla.layout import Layout, state_stacks
 from specc.backends.xla.machine import Machine
-from specc.backends.xla.options import HOST_OPTIONS, ROUND_OPTIONS
 from specc.backends.xla.program import FlatProgram, Owned, flat_program, step_program
 from specc.bundle.staging import Staging
 from specc.passes.fuse_round import DRAFTER, VERIFIER, fuse_round

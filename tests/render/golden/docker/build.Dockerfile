@@ -4,6 +4,6 @@ COPY . /src
 RUN python3 -m pip install --no-cache-dir /src onnxruntime==1.32.0 onnx==1.23.2
 RUN useradd --system --uid 10001 --create-home specc
 USER 10001
-WORKDIR /work
+WORKDIR /models
 HEALTHCHECK NONE
 ENTRYPOINT ["specc"]

@@ -1,4 +1,4 @@
-"""The request options that programs of this backend serve."""
+"""The request options that programs serve: steps that the host accepts for, and whole rounds."""
 
 from specc_runtime.params import OPTIONS
 
