@@ -56,6 +56,7 @@ def choose_backend(target: "Target", asked: str | None) -> "Backend":
         return load_backend(name)
     others = " or ".join(f"--backend {other}" for other in usable)
     way_out = f"try {others}" if others else "`specc targets` says which targets can be compiled for"
+    lacking = f"does not take to a {target.kind}" if name in _BACKENDS else "does not have"
     raise TargetError(
-        f"target {target.name!r} needs backend {name!r}, which this version of specc does not have; {way_out}"
+        f"target {target.name!r} needs backend {name!r}, which this version of specc {lacking}; {way_out}"
     )

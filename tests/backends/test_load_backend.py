@@ -17,23 +17,23 @@ def test_a_backend_goes_by_the_name_it_is_found_under(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", known_targets())
-def test_every_target_has_a_backend_or_a_sentence(name: str) -> None:
+def test_every_backend_of_a_target_is_there_or_a_sentence(name: str) -> None:
     target = load_target(name)
-    if target.default_backend in usable_backends(target):
-        assert choose_backend(target, None).name == target.default_backend
-    else:
-        with refuses(
-            TargetError,
-            f"target {name!r} needs backend {target.default_backend!r}, which this version of specc does not have",
-        ):
-            choose_backend(target, None)
+    for asked in (None, *target.backends):
+        backend = asked or target.default_backend
+        if backend in usable_backends(target):
+            assert choose_backend(target, asked).name == backend
+        else:
+            lacking = f"does not take to a {target.kind}" if backend in known_backends() else "does not have"
+            with refuses(
+                TargetError, f"needs backend {backend!r}, which this version of specc {lacking}; try --backend"
+            ):
+                choose_backend(target, asked)
 
 
 @pytest.mark.parametrize("name", known_targets())
 def test_a_backend_asked_for_is_one_the_target_lists(name: str) -> None:
     target = load_target(name)
-    for backend in usable_backends(target):
-        assert choose_backend(target, backend).name == backend
     with refuses(OptionError, f"unknown backend for target {name} 'cuda'", target.default_backend):
         choose_backend(target, "cuda")
 

@@ -133,7 +133,10 @@ class Steps:
             if fed > (best[1] if best else 0):
                 best = call, fed, asked
         if best is None:
-            raise EngineError(f"no program takes {left} tokens at row {position} of a cache of {self._cache_rows}")
+            raise EngineError(
+                f"no program takes {left} tokens at row {position} of a cache of {self._cache_rows}; "
+                "re-compile the bundle"
+            )
         return best
 
 

@@ -71,7 +71,9 @@ class _Buffers:
         key = (state.owner, state.role)
         if key not in self._held:
             if state.dtype not in _TYPES:
-                raise EngineError(f"state {state.name!r}: the migraphx engine has no caches of dtype {state.dtype}")
+                raise EngineError(
+                    f"state {state.name!r}: the migraphx engine has no caches of dtype {state.dtype}; re-compile"
+                )
             zeros = np.zeros(state.shape, state.dtype)
             self._held[key] = self._migraphx.to_gpu(self._migraphx.argument(zeros))
         return self._held[key]

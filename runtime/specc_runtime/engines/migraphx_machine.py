@@ -53,9 +53,9 @@ def this_machine(version: str) -> Machine:
     )
 
 
-def _visible(gpus: Sequence[dict[str, int]], numbers_: str) -> list[dict[str, int]]:
+def _visible(gpus: Sequence[dict[str, int]], listed: str) -> list[dict[str, int]]:
     """Those a list of device numbers leaves, in its order; all of them for any other text (UUIDs, nothing)."""
-    chosen = [item.strip() for item in numbers_.split(",")]
+    chosen = [item.strip() for item in listed.split(",")]
     if not all(item.isdecimal() for item in chosen):
         return list(gpus)
     return [gpus[int(item)] for item in chosen if int(item) < len(gpus)]

@@ -111,7 +111,9 @@ class _Caches:
         key = (state.owner, state.role)
         if key not in self._buffers:
             if state.dtype not in _STATE_DTYPES:
-                raise EngineError(f"state {state.name!r}: the ort engine has no caches of dtype {state.dtype}")
+                raise EngineError(
+                    f"state {state.name!r}: the ort engine has no caches of dtype {state.dtype}; re-compile the bundle"
+                )
             stored, onnx_type = _STATE_DTYPES[state.dtype]
             zeros = np.zeros(state.shape, stored)
             self._buffers[key] = zeros, OrtValue.ortvalue_from_numpy_with_onnx_type(zeros, onnx_type)

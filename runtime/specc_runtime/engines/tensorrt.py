@@ -103,7 +103,9 @@ class _Caches:
         key = (state.owner, state.role)
         if key not in self._memory:
             if state.dtype not in _STATE_BYTES:
-                raise EngineError(f"state {state.name!r}: the tensorrt engine has no caches of dtype {state.dtype}")
+                raise EngineError(
+                    f"state {state.name!r}: the tensorrt engine has no caches of dtype {state.dtype}; re-compile"
+                )
             size = prod(state.shape) * _STATE_BYTES[state.dtype]
             self._memory[key] = self._device.zeros(size), size
         return self._memory[key][0]

@@ -55,7 +55,9 @@ class Steps:
     def __call__(self, tokens: Tokens, position: int, rows: int) -> Logits:
         """Logits `[rows, V]` of the last `rows` of `tokens`, fed at cache rows `position ...`."""
         if not 0 <= rows <= len(tokens) or not len(tokens):
-            raise EngineError(f"{rows} rows of logits asked of {len(tokens)} tokens")
+            raise EngineError(
+                f"{rows} rows of logits asked of {len(tokens)} tokens: ask for as many as are fed, at most"
+            )
         made, at = [], 0
         while at < len(tokens):
             left = len(tokens) - at
@@ -73,7 +75,9 @@ class Steps:
         fitting = [w for w in self._widths if self._cache_rows is None or position + w.width <= self._cache_rows]
         usable = [(w, fed) for w in fitting if (fed := w.takes(left, asked))]
         if not usable:
-            raise EngineError(f"no program takes a token at cache row {position} of {self._cache_rows}")
+            raise EngineError(
+                f"no program takes a token at cache row {position} of {self._cache_rows}; re-compile the bundle"
+            )
         return min(usable, key=lambda choice: (CALL_ROWS + choice[0].width) / choice[1])
 
 
