@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 SCHEMA_VERSION = 1
 MANIFEST_NAME = "manifest.json"
+WEIGHTS_FILE = "weights.safetensors"
 MAX_THREADS = 128  # of an engine: starting hundreds takes minutes and pays on no machine
 FEATURES = "features"  # role of the state in which a verifier leaves what a drafter reads of it
 VERIFIER = "verifier"  # owner of the verifier's state; drafters own theirs by their key

@@ -14,9 +14,9 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from specc.bundle.leftovers import sibling
-from specc.bundle.weight_store import WEIGHTS_FILE, WeightStore
+from specc.bundle.weight_store import WeightStore
 from specc.errors import CompileError
-from specc_runtime.manifest import MANIFEST_NAME, FileEntry, Manifest
+from specc_runtime.manifest import MANIFEST_NAME, WEIGHTS_FILE, FileEntry, Manifest
 from specc_runtime.manifest_writing import manifest_json
 
 _CHUNK = 1 << 22  # bytes hashed at a time

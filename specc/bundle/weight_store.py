@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from specc.core.initializers import STORED_AS, part_of, stored_name
 from specc.core.inspection import tensor_of
 from specc.errors import CompileError
+from specc_runtime.manifest import WEIGHTS_FILE
 
-WEIGHTS_FILE = "weights.safetensors"
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector load
 PAD_PREFIX = "pad."  # names of the gaps up to the alignment, which are tensors of their own
 

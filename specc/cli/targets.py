@@ -16,16 +16,16 @@ _HEADERS = ("target", "machine", "arch", "GiB", "GB/s", "fp32", "16-bit", "8-bit
 def targets_command(as_json: bool) -> None:
     """List the machines specc knows; the first line names those that this version compiles for.
 
-    Memory, its bandwidth, dense peak rates in 10^12 operations a second (empty where the vendor states none), backends
-    with the default first. --json adds every dtype's rate and the source of every figure.
+    Memory, its bandwidth, dense peak rates in 10^12 operations a second (empty where the vendor states none), the
+    backends to compile with, the default first. --json adds every dtype's rate and the source of every figure.
     """
     targets = [load_target(name) for name in known_targets()]
     if as_json:
         print_json([_record(target) for target in targets])
         return
     ready = ", ".join(target.name for target in targets if _ready(target))
-    title = f"this version compiles for: {ready}; the other targets wait for their backends"
-    print_table(_HEADERS, [_row(target) for target in targets], title=title, right=_HEADERS[3:-1])
+    rows = [_row(target) for target in targets]
+    print_table(_HEADERS, rows, title=f"this version compiles for: {ready}", right=_HEADERS[3:-1])
 
 
 def _ready(target: Target) -> bool:
@@ -39,9 +39,8 @@ def _record(target: Target) -> dict[str, object]:
 
 def _row(target: Target) -> list[str]:
     rates = [_peak(target, "fp32"), _peak(target, "bf16", "fp16"), _peak(target, "fp8", "int8")]
-    backends = sorted(target.backends, key=lambda name: name != target.default_backend)
     memory = [_figure(target.memory_gib), _figure(target.bandwidth_gb_s)]
-    return [target.name, target.title, target.architecture, *memory, *rates, ", ".join(backends)]
+    return [target.name, target.title, target.architecture, *memory, *rates, ", ".join(usable_backends(target))]
 
 
 def _peak(target: Target, *dtypes: str) -> str:

@@ -10,10 +10,11 @@ import pytest
 from specc.assembly.core_models import verifier_core
 from specc.assembly.sources import open_model
 from specc.backends.tensorrt.graphs import stepping_graph
-from specc.bundle.weight_store import WEIGHTS_FILE, WeightStore
+from specc.bundle.weight_store import WeightStore
 from specc.options import PrecisionPolicy
 from specc.targets import load_target
 from specc_runtime import SamplingParams
+from specc_runtime.manifest import WEIGHTS_FILE
 
 ROWS, LENGTH, NEAR_TIE = 256, 200, 1e-3
 PROMPT = "<|im_start|>user\nExplain what a lighthouse is for.<|im_end|>\n<|im_start|>assistant\n"

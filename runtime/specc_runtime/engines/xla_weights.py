@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from specc_runtime.bundle import Bundle
 from specc_runtime.errors import IntegrityError
-from specc_runtime.manifest import LAYER, WeightSpec
+from specc_runtime.manifest import LAYER, WEIGHTS_FILE, WeightSpec
 
-WEIGHTS_FILE = "weights.safetensors"
 _DTYPES = {
     "F32": "float32",
     "F16": "float16",

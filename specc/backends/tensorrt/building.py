@@ -10,8 +10,9 @@ from typing import Any
 import onnx_ir as ir
 
 from specc.backends.tensorrt.architectures import COMPUTE_CAPABILITIES
-from specc.bundle.weight_store import WEIGHTS_FILE, WeightStore
+from specc.bundle.weight_store import WeightStore
 from specc.errors import BuildError, TargetError
+from specc_runtime.manifest import WEIGHTS_FILE
 
 PACKAGE, VERSION = "tensorrt-rtx", "1.7.1.116"
 INSTALL = 'pip install "specc[tensorrt]"'
