@@ -109,8 +109,8 @@ def test_closed_streams_are_no_errors() -> None:
         assert subprocess.run(["sh", "-c", shell, sys.executable], capture_output=True, check=False).returncode == 0
     shell = 'exec "$0" -m specc.cli run nowhere <&-'
     result = subprocess.run(["sh", "-c", shell, sys.executable], capture_output=True, text=True, check=False)
-    assert (result.returncode, result.stderr.count("\n")) == (1, 1)
-    assert "nowhere: not a bundle folder" in result.stderr
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+    assert "stdin holds no prompt" in result.stderr
 
 
 _DIE = """

@@ -29,13 +29,13 @@ SHAPE_INPUTS = {
     "Slice": (1, 2, 3, 4), "Split": (1,), "Squeeze": (1,), "Tile": (1,), "TopK": (1,), "Unsqueeze": (1,),
 }  # fmt: skip
 
-# Cases left out, by the reason; a pattern that matches no case fails.
+# Cases left out, by the reason, in any case of letters; a pattern that matches no case fails.
 SKIPPED: dict[str, tuple[str, ...]] = {
     "refused: Attention that gives its scores too": ("test_attention_*qk_matmul*", "test_attention_local_window_gqa_*"),
     "refused: Attention over a valid length": ("test_attention_*nonpad*", "test_attention_*padded_kv*"),
     "refused: Attention in windows": ("test_attention_*_window*",),
     "sums in fp32, onnx's in 16 bits": ("test_attention_*bf16", "test_attention_4d_causal_fp16"),
-    "texts are no arrays": ("test_*_string*", "test_*_STRING*", "test_*_to_STRING", "test_*STRING_to*"),
+    "texts are no arrays": ("test_*_string*",),
     "numpy has no maximum of nothing": ("test_reduce_max_empty_set*", "test_reduce_min_empty_set*"),
     "types of 8 bits and less, which no weight or cache has": (
         "test_cast*_FLOAT8*", "test_cast*_UINT4*", "test_cast*_INT4*", "test_cast*_UINT2*", "test_cast*_INT2*",
@@ -59,7 +59,11 @@ def cases() -> dict[str, list[Any]]:
 
 
 def reason_to_skip(name: str) -> str | None:
-    return next((why for why, patterns in SKIPPED.items() if any(fnmatch(name, p) for p in patterns)), None)
+    return next((why for why, patterns in SKIPPED.items() if any(matches(name, p) for p in patterns)), None)
+
+
+def matches(name: str, pattern: str) -> bool:
+    return fnmatch(name.lower(), pattern.lower())
 
 
 def left(cases: dict[str, list[Any]], op: str) -> list[Any]:
@@ -164,4 +168,4 @@ def test_known_while_tracing(cases: dict[str, list[Any]], op: str) -> None:
 def test_every_skip_leaves_a_case_out(cases: dict[str, list[Any]]) -> None:
     names = [case.name for of_op in cases.values() for case in of_op]
     for pattern in (pattern for patterns in SKIPPED.values() for pattern in patterns):
-        assert any(fnmatch(name, pattern) for name in names), pattern
+        assert any(matches(name, pattern) for name in names), pattern
