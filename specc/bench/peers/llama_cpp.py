@@ -33,7 +33,8 @@ class LlamaCpp:
         lookup = LlamaPromptLookupDecoding(num_pred_tokens=LOOKUP_TOKENS)
         self._models = {
             "plain": Llama(str(file), verbose=False, **shared),
-            "prompt lookup": Llama(str(file), verbose=False, draft_model=lookup, **shared),
+            # It keeps every position's logits when it drafts, and has room for all of a prompt only if told so.
+            "prompt lookup": Llama(str(file), verbose=False, draft_model=lookup, logits_all=True, **shared),
         }
 
     def generate(self, mode: str, prompt: list[int], max_new_tokens: int) -> PeerAnswer:
