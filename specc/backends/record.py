@@ -1,7 +1,7 @@
 """What a backend is to the pipeline."""
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -146,3 +146,19 @@ def tensor_spec(value: ir.Value) -> TensorSpec:
         raise ValueError(f"graph value {value.name!r} has no dtype or shape")
     dims = tuple(d if isinstance(d, int) else str(d.value) for d in value.shape)
     return TensorSpec(name=value.name, dtype=str(value.dtype.numpy()), shape=dims)
+
+
+def owned_state(state: Iterable[StateSpec], owner: str, prefix: str) -> tuple[StateSpec, ...]:
+    """What one decoder owns of its state, under its names in a round: features are the drafter's."""
+    owned = (s for s in state if s.owner == owner)
+    return tuple(replace(s, name=prefix + s.name, output=prefix + s.output) for s in owned)
+
+
+def signature(graph: ir.Model, state: Iterable[StateSpec]) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+    """Inputs and outputs of a program but for those bound to its state."""
+    bound = {name for s in state for name in (s.name, s.output, *s.also)}
+    inputs, outputs = (
+        tuple(tensor_spec(v) for v in values if v.name not in bound)
+        for values in (graph.graph.inputs, graph.graph.outputs)
+    )
+    return inputs, outputs

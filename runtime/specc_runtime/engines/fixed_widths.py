@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from specc_runtime.bundle import Bundle
 from specc_runtime.engines.base import Logits, RoundSampling, Tokens
+from specc_runtime.engines.stepping import SteppedPrograms
 from specc_runtime.errors import EngineError
 from specc_runtime.manifest import FEATURES, VERIFIER, Program
 
@@ -25,7 +26,7 @@ class Call(Protocol):
     def __call__(self, inputs: Arrays) -> Arrays: ...
 
 
-class FixedWidthPrograms:
+class FixedWidthPrograms(SteppedPrograms):
     """`Programs` over calls of one width each. load: makes a call of a program. zero: zeroes every state buffer."""
 
     def __init__(
@@ -34,22 +35,14 @@ class FixedWidthPrograms:
         models = [key for key, drafter in bundle.manifest.drafters.items() if drafter.kind == "model"]
         used = [p for p in programs if p.drafter is None or p.drafter in models]
         self.rounds = tuple(p for p in used if p.kind == "round")
-        self._steps = {
-            owner: Steps(owner, [load(p) for p in used if p.kind in STEPS and (p.drafter or VERIFIER) == owner])
-            for owner in (VERIFIER, *models)
-        }
+        super().__init__(
+            {
+                owner: Steps(owner, [load(p) for p in used if p.kind in STEPS and (p.drafter or VERIFIER) == owner])
+                for owner in (VERIFIER, *models)
+            }
+        )
         self._rounds = {program.id: load(program) for program in self.rounds}
         self.reset = zero
-
-    def verify(self, tokens: Tokens, position: int, rows: int) -> Logits:
-        return self._steps[VERIFIER](tokens, position, rows)
-
-    def draft(self, drafter: str, tokens: Tokens, position: int) -> Logits:
-        logits: Logits = self._steps[drafter](tokens, position, 1)[0]
-        return logits
-
-    def catchup(self, drafter: str, tokens: Tokens, position: int) -> None:
-        self._steps[drafter](tokens, position, 0)
 
     def round(
         self,
@@ -74,12 +67,6 @@ class FixedWidthPrograms:
 
     def full_precision(self) -> None:
         """No program recomputes with fp32 caches of its own."""
-
-    def options(self, owner: str) -> frozenset[str]:
-        return self._steps[owner].options
-
-    def max_width(self, owner: str) -> int:
-        return self._steps[owner].max_width
 
 
 class Steps:

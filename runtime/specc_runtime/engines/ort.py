@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from specc_runtime.bundle import Bundle
 from specc_runtime.engines.base import Feed, Logits, RoundSampling, Tokens
+from specc_runtime.engines.stepping import SteppedPrograms
 from specc_runtime.errors import EngineError, first_line
 from specc_runtime.manifest import RECOMPUTED, VERIFIER, Program, StateSpec, TensorSpec
 from specc_runtime.selection import recompute_program, stepping_program, usable_programs
@@ -49,7 +50,7 @@ def load(bundle: Bundle, *, threads: int | None, fused: bool) -> "OrtPrograms":
     return OrtPrograms(bundle, programs, threads or bundle.manifest.threads or 1, fused)
 
 
-class OrtPrograms:
+class OrtPrograms(SteppedPrograms):
     """`Programs` of an ort bundle."""
 
     def __init__(self, bundle: Bundle, programs: tuple[Program, ...], threads: int, fused: bool) -> None:
@@ -57,20 +58,10 @@ class OrtPrograms:
         self.rounds = tuple(p for p in programs if fused and p.kind == "round" and p.drafter in models)
         self._programs, self._caches = programs, _Caches()
         self._session = partial(_Session, bundle, threads=threads, caches=self._caches)
-        self._steps = {
-            owner: _StepProgram(self._session(stepping_program(programs, owner))) for owner in (VERIFIER, *models)
-        }
+        super().__init__(
+            {owner: _StepProgram(self._session(stepping_program(programs, owner))) for owner in (VERIFIER, *models)}
+        )
         self._rounds = {p.id: _RoundProgram(self._session(p)) for p in self.rounds}
-
-    def verify(self, tokens: Tokens, position: int, rows: int) -> Logits:
-        return self._steps[VERIFIER](tokens, position, rows)
-
-    def draft(self, drafter: str, tokens: Tokens, position: int) -> Logits:
-        logits: Logits = self._steps[drafter](tokens, position, 1)[0]
-        return logits
-
-    def catchup(self, drafter: str, tokens: Tokens, position: int) -> None:
-        self._steps[drafter](tokens, position, 0)
 
     def round(
         self,
@@ -90,12 +81,6 @@ class OrtPrograms:
         """Loaded late: its session prepacks the verifier's weights a second time, and few requests need it."""
         program = recompute_program(self._programs)
         return None if program is None else _Recompute(self._session(program), self._caches)
-
-    def options(self, owner: str) -> frozenset[str]:
-        return self._steps[owner].options
-
-    def max_width(self, owner: str) -> int:
-        return self._steps[owner].max_width
 
     def reset(self) -> None:
         self._caches.zero()

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specc_runtime.bundle import Bundle
-from specc_runtime.engines.base import Logits, RoundSampling, Tokens
+from specc_runtime.engines.base import RoundSampling, Tokens
+from specc_runtime.engines.stepping import SteppedPrograms
 from specc_runtime.errors import EngineError
 from specc_runtime.manifest import VERIFIER, Program
 from specc_runtime.selection import usable_programs
@@ -43,7 +44,7 @@ def load(bundle: Bundle, *, threads: int | None, fused: bool) -> "XlaPrograms":
     return XlaPrograms(bundle, programs, fused)
 
 
-class XlaPrograms:
+class XlaPrograms(SteppedPrograms):
     """`Programs` of an xla bundle."""
 
     def __init__(self, bundle: Bundle, programs: tuple[Program, ...], fused: bool) -> None:
@@ -54,18 +55,8 @@ class XlaPrograms:
         def call(program: Program) -> ProgramCall:
             return ProgramCall(bundle, program, self._buffers, weights)
 
-        self._steps = {owner: Steps(owner, map(call, _steps_of(programs, owner))) for owner in (VERIFIER, *models)}
+        super().__init__({owner: Steps(owner, map(call, _steps_of(programs, owner))) for owner in (VERIFIER, *models)})
         self._rounds = {program.id: call(program) for program in self.rounds}
-
-    def verify(self, tokens: Tokens, position: int, rows: int) -> Logits:
-        return self._steps[VERIFIER](tokens, position, rows)
-
-    def draft(self, drafter: str, tokens: Tokens, position: int) -> Logits:
-        logits: Logits = self._steps[drafter](tokens, position, 1)[0]
-        return logits
-
-    def catchup(self, drafter: str, tokens: Tokens, position: int) -> None:
-        self._steps[drafter](tokens, position, 0)
 
     def round(
         self,
@@ -91,12 +82,6 @@ class XlaPrograms:
 
     def full_precision(self) -> None:
         """No program recomputes with fp32 caches of its own."""
-
-    def options(self, owner: str) -> frozenset[str]:
-        return self._steps[owner].options
-
-    def max_width(self, owner: str) -> int:
-        return self._steps[owner].max_width
 
     def reset(self) -> None:
         self._buffers.zero()

@@ -8,7 +8,7 @@ import onnx_ir.passes.common as ir_passes
 from specc.backends.migraphx.lint import check_dialect
 from specc.backends.migraphx.lowering import lower
 from specc.backends.migraphx.script import build_script
-from specc.backends.record import CoreModel, EmitRequest, tensor_spec
+from specc.backends.record import CoreModel, EmitRequest, owned_state, signature
 from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
 from specc.bundle.staging import Staging
 from specc.core.building import Body
@@ -20,7 +20,7 @@ from specc.passes.bake_topology import bake_topology
 from specc.passes.fuse_round import DRAFTER, VERIFIER, fuse_round
 from specc.passes.set_width import set_width
 from specc_runtime.engines.migraphx_machine import BUILD_SCRIPT
-from specc_runtime.manifest import FEATURES, Program, ProgramKind, StateSpec
+from specc_runtime.manifest import FEATURES, Program, ProgramKind
 
 REQUIRES = ("migraphx>=2.15",)
 FEW_ROWS: tuple[ProgramKind, ...] = ("verify", "draft", "round")  # kinds whose caches may be written row by row
@@ -91,7 +91,10 @@ class _Emission:
         """A whole round. What the drafter's caches hold between its steps stays inside."""
         verifier, drafter = self.request.verifier, self.request.drafters[key]
         graph = fuse_round(verifier.graph, drafter.graph, gamma, head_ids=self.request.head_ids.get(key))
-        state = (*_owned(verifier, VERIFIER), *_owned(drafter, DRAFTER))
+        state = (
+            *owned_state(verifier.state(), verifier.role, VERIFIER),
+            *owned_state(drafter.state(), drafter.role, DRAFTER),
+        )
         made = {v.name: v for v in graph.graph.outputs}
         graph.graph.outputs[:] = [made[name] for name in ("ids", "count", *(s.output for s in state))]
         described = Program(
@@ -112,9 +115,7 @@ class _Emission:
 
     def _written(self, graph: ir.Model, described: Program) -> Program:
         """The program with its signature, its graph lowered and staged."""
-        cached = {name for s in described.state for name in (s.name, s.output)}
-        inputs = tuple(tensor_spec(v) for v in graph.graph.inputs if v.name not in cached)
-        outputs = tuple(tensor_spec(v) for v in graph.graph.outputs if v.name not in cached)
+        inputs, outputs = signature(graph, described.state)
         order = [*(o.name for o in outputs), *(s.output for s in described.state)]
         graph.graph.outputs[:] = sorted(graph.graph.outputs, key=lambda value: order.index(str(value.name)))
         graph.graph.name = described.id
@@ -131,9 +132,3 @@ def _drop_logits(graph: ir.Model) -> None:
     graph.graph.inputs.remove(rows)
     graph.graph.outputs.remove(next(v for v in graph.graph.outputs if v.name == "logits"))
     ir_passes.RemoveUnusedNodesPass()(graph)
-
-
-def _owned(core: CoreModel, prefix: str) -> tuple[StateSpec, ...]:
-    """What one decoder owns, under its names in a round: features are the drafter's."""
-    owned = (s for s in core.state() if s.owner == core.role)
-    return tuple(replace(s, name=prefix + s.name, output=prefix + s.output) for s in owned)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from specc.backends.record import CoreModel, EmitRequest, tensor_spec
+from specc.backends.record import CoreModel, EmitRequest, owned_state, signature
 from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
 from specc.bundle.staging import Staging
 from specc.legalize.ort import OPS
@@ -52,9 +52,7 @@ def _open_programs(
     path = path or f"programs/{core.role}.onnx"
     graph = bake_topology(core.graph.clone(), None)
     state = core.state()
-    cached = {s.name for s in state} | {s.output for s in state}
-    inputs = tuple(tensor_spec(v) for v in graph.graph.inputs if v.name not in cached)
-    outputs = tuple(tensor_spec(v) for v in graph.graph.outputs if v.name not in cached)
+    inputs, outputs = signature(graph, state)
     staging.add_graph(path, legalize(graph, "ort", OPS))
     return tuple(
         Program(
@@ -78,10 +76,9 @@ def _round_program(request: EmitRequest, key: str, gamma: int, staging: Staging)
     """A whole round in one graph; its session prepacks weights of its own."""
     drafter = request.drafters[key]
     graph = fuse_round(request.verifier.graph, drafter.graph, gamma, head_ids=request.head_ids.get(key))
-    state = (*_owned(request.verifier, VERIFIER), *_owned(drafter, DRAFTER, gamma))
-    cached = {name for s in state for name in (s.name, s.output, *s.also)}
-    inputs = tuple(tensor_spec(v) for v in graph.graph.inputs if v.name not in cached)
-    outputs = tuple(tensor_spec(v) for v in graph.graph.outputs if v.name not in cached)
+    verifier = request.verifier
+    state = (*owned_state(verifier.state(), verifier.role, VERIFIER), *_written_stepwise(drafter, gamma))
+    inputs, outputs = signature(graph, state)
     path = f"programs/round.{key}.gamma{gamma}.onnx"
     staging.add_graph(path, legalize(graph, "ort", OPS))
     return Program(
@@ -100,15 +97,7 @@ def _round_program(request: EmitRequest, key: str, gamma: int, staging: Staging)
     )
 
 
-def _owned(core: CoreModel, prefix: str, gamma: int = 0) -> tuple[StateSpec, ...]:
-    """What one decoder owns, under its names in a round. gamma: of the drafter, which writes step by step."""
-    return tuple(
-        replace(
-            state,
-            name=prefix + state.name,
-            output=prefix + state.output,
-            also=between_steps(state.name.removeprefix("past."), gamma),
-        )
-        for state in core.state()
-        if state.owner == core.role
-    )
+def _written_stepwise(core: CoreModel, gamma: int) -> tuple[StateSpec, ...]:
+    """What a drafter owns in a round, with the outputs that hold it between the round's steps."""
+    owned = owned_state(core.state(), core.role, DRAFTER)
+    return tuple(replace(s, also=between_steps(s.name.removeprefix(f"{DRAFTER}past."), gamma)) for s in owned)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
-from specc.backends.record import CoreModel, EmitRequest, tensor_spec
+from specc.backends.record import CoreModel, EmitRequest, owned_state, signature
 from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
 from specc.backends.tensorrt.architectures import architectures, is_buildable
 from specc.backends.tensorrt.build_script import build_script
@@ -17,7 +17,7 @@ from specc.errors import TargetError
 from specc.passes.fuse_round import DRAFTER, VERIFIER, first_width
 from specc.passes.set_width import ROWS, WIDTH
 from specc_runtime.engines.tensorrt_requirements import BUILD_SCRIPT
-from specc_runtime.manifest import FEATURES, Program, ProgramKind, StateSpec, TensorSpec
+from specc_runtime.manifest import FEATURES, Program, ProgramKind, TensorSpec
 
 Kind = tuple[ProgramKind, int, int]
 """What a program is for, tokens fed, rows of logits."""
@@ -90,9 +90,7 @@ def _portable(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
 def _stepping(core: CoreModel, kinds: Sequence[Kind], drafter: str | None) -> EngineGraph:
     """The programs of one decoder. Those of one width share a profile: of several that give other rows, the first."""
     graph, state = stepping_graph(core), lowered_state(core)
-    cached = {name for s in state for name in (s.name, s.output)}
-    inputs = [tensor_spec(v) for v in graph.graph.inputs if v.name not in cached]
-    outputs = [tensor_spec(v) for v in graph.graph.outputs if v.name not in cached]
+    inputs, outputs = signature(graph, state)
     opened = {spec.name for spec in inputs if any(isinstance(d, str) for d in spec.shape)}
     programs: list[Program] = []
     profiles: dict[int, Profile] = {}
@@ -126,14 +124,15 @@ def _fixed(spec: TensorSpec, sizes: dict[str, int]) -> TensorSpec:
 def _round(request: EmitRequest, key: str, gamma: int) -> EngineGraph:
     drafter = request.drafters[key]
     graph = round_graph(request.verifier, drafter, gamma, request.head_ids.get(key))
-    state = (*_owned(request.verifier, VERIFIER), *_owned(drafter, DRAFTER))
-    cached = {name for s in state for name in (s.name, s.output)}
+    decoders = ((request.verifier, VERIFIER), (drafter, DRAFTER))
+    state = tuple(s for core, prefix in decoders for s in owned_state(lowered_state(core), core.role, prefix))
+    inputs, outputs = signature(graph, state)
     program = Program(
         id=f"{key}.round.gamma{gamma}",
         kind="round",
         file="",
-        inputs=tuple(tensor_spec(v) for v in graph.graph.inputs if v.name not in cached),
-        outputs=tuple(tensor_spec(v) for v in graph.graph.outputs if v.name not in cached),
+        inputs=inputs,
+        outputs=outputs,
         state=state,
         width=gamma + 1,
         max_width=gamma + 1,
@@ -142,9 +141,3 @@ def _round(request: EmitRequest, key: str, gamma: int) -> EngineGraph:
         options=ROUND_OPTIONS,
     )
     return EngineGraph(f"round.{key}.gamma{gamma}", graph, (program,))
-
-
-def _owned(core: CoreModel, prefix: str) -> tuple[StateSpec, ...]:
-    """What one decoder owns, under its names in a round."""
-    owned = (s for s in lowered_state(core) if s.owner == core.role)
-    return tuple(replace(s, name=prefix + s.name, output=prefix + s.output) for s in owned)
