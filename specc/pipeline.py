@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -174,7 +175,9 @@ def _manifest(
         drafters=_drafter_records(plan, verifier, drafters, staging),
         topologies={},
         programs=programs,
-        precision=precision_table(staging.weights.weights, (verifier, *drafters.values()), narrow=plan.backend.narrow),
+        precision=precision_table(
+            staging.weights.weights, (verifier, *drafters.values()), partial(plan.backend.computed, plan.target)
+        ),
         precision_name=plan.precision.name,
         files={},
         tokenizer=tokenizer,

@@ -1,14 +1,18 @@
 """What every part of a compile weighs, and what a drafter shares."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 
 import onnx_ir as ir
 
+from specc.backends.arithmetic import StoredPart
 from specc.backends.record import CoreModel
 from specc.bundle.weight_store import StoredWeight
+from specc.core.functions.linear import LINEAR
 from specc.core.initializers import part_of, stored_name
+from specc.core.inspection import inputs_of
+from specc.passes.head import HEAD, TABLE
 from specc_runtime.manifest import FEATURES, FileEntry, PartPrecision, Program, StateSpec
 
 _DTYPES = {
@@ -19,20 +23,27 @@ _DTYPES = {
 }
 _STATES = {"float32": ("fp32", 4), "float16": ("fp16", 2), "bfloat16": ("bf16", 2)}  # name here, bytes
 KV, FEATURE_ROWS = "kv", "feature_rows"  # parts that are state: caches, and what a drafter reads of its verifier
-_EMBEDDING = "embedding"
 _CODES, _SCALE = ".codes", ".scale"
 
 
 def precision_table(
-    weights: Mapping[str, StoredWeight], models: Iterable[CoreModel], *, narrow: bool = False
+    weights: Mapping[str, StoredWeight], models: Iterable[CoreModel], computed: Callable[[StoredPart], str]
 ) -> tuple[PartPrecision, ...]:
     """Bytes by owner, part and stored dtype: all of the weights file but its padding, and each model's caches.
 
-    weights: what the file holds; a weight that several graphs read counts for the first of them. narrow: whether the
-    backend computes in 16 bits what is stored in them, and multiplies 8-bit weights in its caches' dtype.
+    weights: what the file holds; a weight that several graphs read counts for the first of them. computed: the dtype
+    that the programs compute a part in. A table that is also multiplied as it is, as the head, counts as multiplied.
     """
     models = tuple(models)
-    halves = {model.role: _state_dtype(state) for model in models if narrow and (state := _caches(model))}
+    caches = {model.role: _state_dtype(state) for model in models if (state := _caches(model))}
+    heads = {_narrow_head(model) for model in models}
+    multiplied = {weight.owner for name, weight in weights.items() if name in heads and weight.part == TABLE}
+
+    def row(owner: str, part: str, stored: str, size: int) -> PartPrecision:
+        used_as = HEAD if part == TABLE and owner in multiplied else part
+        runs_in = computed(StoredPart(used_as, stored, caches.get(owner, "fp32")))
+        return PartPrecision(f"{owner}.{part}", stored, runs_in, size)
+
     totals: dict[str, dict[tuple[str, str], int]] = defaultdict(lambda: defaultdict(int))
     for name, weight in weights.items():
         totals[weight.owner][weight.part, _stored(name, weight, weights)] += weight.tensor.nbytes
@@ -40,11 +51,10 @@ def precision_table(
     rows: list[PartPrecision] = []
     for owner in dict.fromkeys([*states, *totals]):
         for (part, stored), size in totals[owner].items():
-            rows.append(PartPrecision(f"{owner}.{part}", stored, _computed(part, stored, halves.get(owner)), size))
+            rows.append(row(owner, part, stored, size))
         for part, wanted in ((KV, False), (FEATURE_ROWS, True)):
             if state := [s for s in states.get(owner, ()) if (s.role == FEATURES) == wanted]:
-                stored, size = _state_dtype(state), sum(map(_state_bytes, state))
-                rows.append(PartPrecision(f"{owner}.{part}", stored, _computed(part, stored, halves.get(owner)), size))
+                rows.append(row(owner, part, _state_dtype(state), sum(map(_state_bytes, state))))
     return tuple(rows)
 
 
@@ -77,14 +87,13 @@ def engine_copies(programs: Iterable[Program], files: Mapping[str, FileEntry]) -
     )
 
 
-def _computed(part: str, stored: str, half: str | None) -> str:
-    """half: dtype of the caches of a backend that computes in 16 bits; None: floats of 16 bits are widened to fp32.
-
-    Rows of an embedding are always widened. Without `half` products run in 8 bits where weights are.
-    """
-    if half is None or part == _EMBEDDING:
-        return "fp32" if stored in ("fp16", "bf16") else stored
-    return half if stored == "int8" else stored
+def _narrow_head(model: CoreModel) -> str | None:
+    """The stored name of the weight that makes the logits, if it may be multiplied as it is stored."""
+    logits = next((v for v in model.graph.graph.outputs if v.name == "logits"), None)
+    head = None if logits is None else logits.producer()
+    if model.wide_head or head is None or head.op_type != LINEAR:
+        return None
+    return stored_name(inputs_of(head)[1])
 
 
 def _caches(model: CoreModel) -> list[StateSpec]:

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from specc.backends import known_backends, load_backend, usable_backends
+from specc.backends.arithmetic import StoredPart
 from specc.backends.record import DEEDS, Backend
-from specc.options.precision import DTYPES, PRESETS, PrecisionPolicy, computed_dtype
+from specc.options.precision import DTYPES, PRESETS, PrecisionPolicy
 from specc.render import render
 from specc.targets import Target, known_targets, load_target
 
@@ -66,11 +67,11 @@ def _preset(name: str, target: Target, backend: Backend) -> str:
         return f"refused: no {precision.kv} caches"
     if precision.verifier_is_quantised and not backend.eight_bit_verifier:
         return "refused: int8 in drafters only"
+    stored = {part: StoredPart(part, dtype, precision.kv) for part, dtype in precision.parts().items()}
+    computed = {part: backend.computed(target, how) for part, how in stored.items()}
     parts: Mapping[str, str] = {
-        part: dtype
-        if computed_dtype(dtype, target.dtypes) == dtype
-        else f"{dtype}/{computed_dtype(dtype, target.dtypes)}"
-        for part, dtype in precision.parts().items()
+        part: how.dtype if computed[part] == how.dtype else f"{how.dtype}/{computed[part]}"
+        for part, how in stored.items()
     }
     dtypes = dict.fromkeys(parts.values())
     if len(dtypes) == 1:

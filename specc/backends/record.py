@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from specc.backends.arithmetic import Computed
 from specc.bundle.staging import Staging
 from specc.targets import Target
 from specc_runtime.bundle import Bundle
@@ -110,9 +111,9 @@ class Backend:
     state_dtypes: dtypes its caches may have. slack: cache rows it writes beyond a chain of the longest gamma.
     emit: lowers, stages and describes the programs of a request. toolchain: packages whose versions the manifest names.
     measure_threads: the fastest number of engine threads for a written bundle, None where threads mean nothing.
-    row_scales: its 8-bit weights have one scale a row, not one a block. narrow: whether it computes in 16 bits what is
-    stored in them, and multiplies 8-bit weights in its caches' dtype. default_precision: what a compile to a target
-    takes when none is asked for, as the user would write it; None: the reference.
+    computed: the dtype that its programs for a target compute a part in. row_scales: its 8-bit weights have one scale a
+    row, not one a block. default_precision: what a compile to a target takes when none is asked for, as the user would
+    write it; None: the reference.
 
     What follows is for docs/backends.md (`make docs`) and `specc emit`; nothing is compiled by it.
     summary: the backend in a line. programs: the kinds it emits, each with the request options it serves.
@@ -128,8 +129,8 @@ class Backend:
     emit: Callable[[EmitRequest, Staging], tuple[Program, ...]]
     measure_threads: Callable[[Bundle], int] | None
     toolchain: tuple[str, ...]
+    computed: Computed
     row_scales: bool = False
-    narrow: bool = False
     eight_bit_verifier: bool = True
     default_precision: Callable[[Target], str] | None = None
     summary: str = ""

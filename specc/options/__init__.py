@@ -20,7 +20,6 @@ from specc.options.precision import (
     Part,
     Precision,
     PrecisionPolicy,
-    computed_dtype,
     parse_precision,
 )
 
@@ -38,7 +37,6 @@ __all__ = [
     "Part",
     "Precision",
     "PrecisionPolicy",
-    "computed_dtype",
     "parse_draft",
     "parse_draft_vocabulary",
     "parse_gammas",

@@ -115,11 +115,6 @@ def parse_precision(text: str) -> PrecisionPolicy:
     return PrecisionPolicy(preset, overrides)
 
 
-def computed_dtype(stored: Dtype, target_dtypes: Collection[str]) -> Dtype:
-    """The dtype products are computed in when weights are stored as `stored`: the same where the target has it."""
-    return stored if stored in target_dtypes else "fp32"
-
-
 def _parse_assignment(text: str) -> tuple[Part, Dtype]:
     name, equals, value = (piece.strip() for piece in text.partition("="))
     if not equals:

@@ -1,9 +1,12 @@
 """Small cases by hand; that whole bundles add up to the byte is tested in tests/pipeline/test_manifest.py."""
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+import pytest
 
 from specc.assembly.accounting import engine_copies, precision_table, shared_parts
 from specc.backends.record import CoreModel
@@ -11,6 +14,7 @@ from specc.bundle.weight_store import WeightStore
 from specc.core.building import value
 from specc.core.initializers import initializer
 from specc_runtime.manifest import FileEntry, PartPrecision, Program
+from tests.support.tensorrt_cores import core as decoder_core
 
 
 def core(role: str, weights: dict[str, tuple[str, type[Any], int]], cache_rows: int = 0) -> CoreModel:
@@ -21,11 +25,14 @@ def core(role: str, weights: dict[str, tuple[str, type[Any], int]], cache_rows: 
     return CoreModel(role, ir.Model(graph, ir_version=13), head_rows=1, cache_rows=cache_rows)
 
 
+tied_core = partial(decoder_core, tie_word_embeddings=True)
+
+
 def table(*models: CoreModel, others: tuple[CoreModel, ...] = ()) -> list[PartPrecision]:
     store = WeightStore()
     for model in (*models, *others):
         store.add(model.graph)
-    return list(precision_table(store.weights, models))
+    return list(precision_table(store.weights, models, lambda stored: stored.widened))
 
 
 VERIFIER = core("verifier", {"w": ("mlp", np.float32, 10), "n": ("norm", np.float32, 3)}, cache_rows=5)
@@ -85,18 +92,29 @@ def test_a_part_is_shared_if_every_weight_of_it_is() -> None:
     assert shared_parts(VERIFIER, drafter) == ("mlp",)
 
 
-def test_a_backend_that_computes_in_16_bits() -> None:
-    """What is stored in 16 bits is computed in them, 8-bit weights in the caches' dtype; embeddings are widened."""
-    weights = {"w": ("mlp", np.float16, 8), "q": ("attention", np.uint8, 4), "e": ("embedding", np.float16, 6)}
-    model = core("verifier", weights, cache_rows=5)
+def test_a_part_is_computed_in_what_the_backend_says_of_it() -> None:
+    model = core("verifier", {"w": ("mlp", np.float16, 8), "q.codes": ("head", np.uint8, 4)}, cache_rows=5)
     store = WeightStore()
     store.add(model.graph)
-    assert [(p.part, p.stored, p.computed) for p in precision_table(store.weights, [model], narrow=True)] == [
-        ("verifier.mlp", "fp16", "fp16"),
-        ("verifier.attention", "int8", "fp16"),
-        ("verifier.embedding", "fp16", "fp32"),
-        ("verifier.kv", "fp16", "fp16"),
+    rows = precision_table(store.weights, [model], lambda part: f"{part.part}, {part.dtype} beside {part.caches}")
+    assert [(p.part, p.stored, p.computed) for p in rows] == [
+        ("verifier.mlp", "fp16", "mlp, fp16 beside fp16"),
+        ("verifier.head", "int8", "head, int8 beside fp16"),
+        ("verifier.kv", "fp16", "kv, fp16 beside fp16"),
     ]
+
+
+@pytest.mark.parametrize(("wide_head", "computed"), [(False, "fp16"), (True, "fp32")])
+def test_a_table_that_is_the_head_is_multiplied_unless_the_head_is_to_be_wide(wide_head: bool, computed: str) -> None:
+    model = replace(tied_core("verifier", weights=ir.DataType.FLOAT16), wide_head=wide_head)
+    store = WeightStore()
+    store.add(model.graph)
+    rows = precision_table(store.weights, [model], lambda s: s.dtype if s.is_multiplied else s.widened)
+    assert {p.part: p.computed for p in rows if p.stored == "fp16"} == {
+        "verifier.embedding": computed,
+        "verifier.attention": "fp16",
+        "verifier.mlp": "fp16",
+    }
 
 
 def test_engines_hold_copies_of_their_weights() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
 from specc.errors import OptionError
-from specc.options import PARTS, PRESETS, Precision, PrecisionPolicy, computed_dtype, parse_precision
+from specc.options import PARTS, PRESETS, Precision, PrecisionPolicy, parse_precision
 
 CPU = ("fp32", "int8")
 AMPERE = ("fp32", "tf32", "bf16", "fp16", "int8")
@@ -87,12 +87,3 @@ def test_quantised_verifier_is_told_from_a_quantised_drafter() -> None:
 def test_the_default_is_exact() -> None:
     assert PrecisionPolicy().name == "reference"
     assert PrecisionPolicy().resolve(CPU, "bf16").dtype_of("mlp") == "fp32"
-
-
-def test_what_the_target_lacks_is_computed_in_fp32() -> None:
-    assert [computed_dtype(dtype, CPU) for dtype in ("fp32", "fp16", "bf16", "int8")] == [
-        "fp32",
-        "fp32",
-        "fp32",
-        "int8",
-    ]

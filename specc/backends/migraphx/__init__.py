@@ -1,10 +1,18 @@
 """MIGraphX on AMD GPUs, untested on device: static programs in ONNX, which the bundle's script builds there."""
 
+from specc.backends.arithmetic import StoredPart
 from specc.backends.migraphx.emit import emit
 from specc.backends.migraphx.evidence import EVIDENCE
 from specc.backends.record import Backend
 from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
+from specc.targets import Target
 from specc_runtime.engines.migraphx_machine import BUILD_SCRIPT
+
+
+def _computed(_target: Target, stored: StoredPart) -> str:
+    """Products in the dtype the weight or cache is stored in, on every GPU; the rest is widened."""
+    return stored.dtype if stored.is_multiplied else stored.widened
+
 
 BACKEND = Backend(
     name="migraphx",
@@ -13,6 +21,7 @@ BACKEND = Backend(
     emit=emit,
     measure_threads=None,
     toolchain=("onnx", "onnx_ir"),
+    computed=_computed,
     row_scales=True,
     summary=__doc__,
     programs={**dict.fromkeys(("prefill", "verify", "catchup", "draft"), HOST_OPTIONS), "round": ROUND_OPTIONS},

@@ -18,6 +18,7 @@ from specc.errors import OptionError
 from specc.models.features import FUSING
 from specc.passes.bake_topology import bake_topology
 from specc.passes.fuse_round import DRAFTER, VERIFIER, fuse_round
+from specc.passes.narrow_linears import narrow_linears
 from specc.passes.set_width import set_width
 from specc_runtime.engines.migraphx_machine import BUILD_SCRIPT
 from specc_runtime.manifest import FEATURES, Program, ProgramKind
@@ -36,6 +37,7 @@ def emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
     """
     _check_request(request)
     staging.add_file(BUILD_SCRIPT, build_script(request.target))
+    request = narrowed(request)
     emission = _Emission(request, staging)
     verifier, widths = request.verifier, sorted({1, *(gamma + 1 for gamma in request.gammas)})
     programs = [emission.step(verifier, "prefill", request.prefill_width, 1)]
@@ -57,6 +59,16 @@ def _check_request(request: EmitRequest) -> None:
             "precision: backend 'migraphx' builds 8-bit weights in drafters only, because its 8-bit products round "
             "activations too; give --precision balanced, or attention, mlp and head in 16 or 32 bits"
         )
+
+
+def narrowed(request: EmitRequest) -> EmitRequest:
+    """Products in the dtype the weight is stored in, but for a head that is to be fp32."""
+
+    def narrow(core: CoreModel) -> CoreModel:
+        return replace(core, graph=narrow_linears(core.graph.clone(), wide_head=core.wide_head))
+
+    drafters = {key: narrow(core) for key, core in request.drafters.items()}
+    return replace(request, verifier=narrow(request.verifier), drafters=drafters)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,18 @@
 """ONNX Runtime: one graph a model with open widths, chained by the host; `--fuse` adds whole rounds."""
 
+from specc.backends.arithmetic import StoredPart
 from specc.backends.ort.emit import emit
 from specc.backends.ort.evidence import EVIDENCE
 from specc.backends.ort.threads import measure_threads
 from specc.backends.record import Backend, Container
 from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
+from specc.targets import Target
+
+
+def _computed(_target: Target, stored: StoredPart) -> str:
+    """8-bit weights by 8-bit activations; the kernels for x86 widen 16 bits to fp32."""
+    return stored.widened
+
 
 BACKEND = Backend(
     name="ort",
@@ -13,6 +21,7 @@ BACKEND = Backend(
     emit=emit,
     measure_threads=measure_threads,
     toolchain=("onnxruntime", "onnx", "onnx_ir"),
+    computed=_computed,
     summary=__doc__,
     programs={
         **dict.fromkeys(("prefill", "verify", "recompute", "catchup", "draft"), HOST_OPTIONS),

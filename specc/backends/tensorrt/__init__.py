@@ -2,7 +2,7 @@
 
 from specc.backends.record import Backend, Container
 from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
-from specc.backends.tensorrt.architectures import default_precision
+from specc.backends.tensorrt.architectures import computed, default_precision
 from specc.backends.tensorrt.building import PACKAGE
 from specc.backends.tensorrt.emit import emit
 from specc.backends.tensorrt.evidence import EVIDENCE
@@ -15,8 +15,8 @@ BACKEND = Backend(
     emit=emit,
     measure_threads=None,
     toolchain=(PACKAGE, "onnx", "onnx_ir"),
+    computed=computed,
     row_scales=True,
-    narrow=True,
     default_precision=default_precision,
     summary=__doc__,
     programs={**dict.fromkeys(("prefill", "verify", "catchup", "draft"), HOST_OPTIONS), "round": ROUND_OPTIONS},

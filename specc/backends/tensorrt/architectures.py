@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from specc.backends.arithmetic import StoredPart
 from specc.errors import TargetError
 from specc.targets import Target
 
@@ -41,3 +42,10 @@ def default_precision(target: Target) -> str:
     if WITHOUT_FP32_PRODUCTS & set(architectures(target)):
         return "balanced,mlp=fp16,head=fp16,embedding=fp16"
     return "balanced"
+
+
+def computed(_target: Target, stored: StoredPart) -> str:
+    """16 bits in 16 bits, codes of 8 bits in the caches' dtype, wherever the engine runs."""
+    if not stored.is_multiplied:
+        return stored.widened
+    return stored.caches if stored.dtype == "int8" else stored.dtype

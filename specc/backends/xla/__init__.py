@@ -4,6 +4,7 @@ from specc.backends.record import Backend, Container, EmitRequest
 from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
 from specc.backends.xla.evidence import EVIDENCE
 from specc.backends.xla.installed import require_jax
+from specc.backends.xla.machine import computed
 from specc.backends.xla.topologies import prepare_environment
 from specc.bundle.staging import Staging
 from specc_runtime.manifest import Program
@@ -26,6 +27,7 @@ BACKEND = Backend(
     emit=_emit,
     measure_threads=None,
     toolchain=("jax", "jaxlib", "onnx_ir"),
+    computed=computed,
     row_scales=True,
     summary=__doc__,
     programs={**dict.fromkeys(("prefill", "verify", "catchup", "draft"), HOST_OPTIONS), "round": ROUND_OPTIONS},

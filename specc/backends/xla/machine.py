@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from specc.backends.arithmetic import HALVES, StoredPart
 from specc.targets import Target
 
 
@@ -35,3 +36,13 @@ def machine_of(target: Target) -> Machine:
         matrix_dtypes=frozenset(_NAMES[dtype] for dtype in target.dtypes if dtype in _NAMES),
         matrix_rows=_ROWS.get(target.kind, 1),
     )
+
+
+def computed(target: Target, stored: StoredPart) -> str:
+    """16 bits in 16 bits where the machine multiplies these; codes of 8 bits in bf16, else fp16, else fp32."""
+    halves = [dtype for dtype in HALVES if dtype in target.dtypes]
+    if not stored.is_multiplied:
+        return stored.widened
+    if stored.dtype == "int8":
+        return next(iter(halves), "fp32")
+    return stored.dtype if stored.dtype in halves else stored.widened

@@ -13,7 +13,6 @@ from specc.errors import LegalizeError
 from specc.legalize.rewriting import rewrites
 
 LARGEST = 127  # of a symmetric 8-bit code
-_SHARED_TABLE = "embedding"  # part of a head that is the embedding table, kept in 16 bits though the head is fp32
 _SMALLEST_SCALE = np.finfo(np.float32).tiny
 
 
@@ -23,8 +22,6 @@ def linear(node: ir.Node, body: Body) -> Sequence[ir.Value]:
     x, weight = inputs_of(node)
     if weight.dtype == ir.DataType.FLOAT:
         return [body.op("MatMul", x, _transposed(body, weight))]
-    if part_of(weight) == _SHARED_TABLE:
-        return [body.op("MatMul", x, _transposed(body, body.op("Cast", weight, to=ir.DataType.FLOAT)))]
     narrow = body.op("MatMul", body.op("Cast", x, to=weight.dtype), _transposed(body, weight))
     return [body.op("Cast", narrow, to=ir.DataType.FLOAT)]
 

@@ -51,12 +51,6 @@ def test_16_bit_weights_are_multiplied_in_16_bits(dtype: Any) -> None:
     assert 0 < np.abs(found - exact).max() <= 2 * np.abs(rounded - exact).max()
 
 
-def test_a_head_that_is_the_16_bit_embedding_table_is_multiplied_in_fp32() -> None:
-    weight, x = floats(OUTER, INNER, seed=1).astype(np.float16), floats(1, WIDTH, INNER, seed=2)
-    found = run(linear_graph([initializer("w", "embedding", weight)]), x)
-    assert np.abs(found - x @ weight.astype(np.float32).T).max() <= 1e-4
-
-
 def q8_graph(weight: Array, block: int) -> ir.Model:
     codes, scale = quantized(weight, block)
     held = [initializer("codes", "mlp", codes), initializer("scale", "mlp", scale)]
