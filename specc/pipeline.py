@@ -197,11 +197,14 @@ def _versions(packages: Sequence[str]) -> dict[str, str]:
 
 
 def _readme(plan: _Plan, manifest: Manifest, staging: Staging) -> str:
-    host = plan.backend.container
+    built = all(program.built for program in manifest.programs)
+    host = plan.backend.container(plan.target, built)
     return bundle_readme(
         manifest,
         _chat_example(manifest, staging),
-        engine=None if host is None else host.packages,
+        engine=host.packages,
+        system_packages=host.system_packages,
+        environment=host.environment,
         build_script=plan.backend.build_script,
     )
 

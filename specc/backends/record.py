@@ -93,14 +93,24 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Container:
-    """What a host needs to run a backend's programs, as a container image says it.
+    """What a host needs to build and run a backend's programs, as a container image says it.
 
     image: base image with the vendor's libraries, of Debian or Ubuntu; Python 3.11 or newer is added where it has none.
+    sources: addresses that state the image and what is added to it.
     packages: of the engine, from PyPI; the version is the manifest's, where its toolchain names the package.
+    system_packages: of the engine, from the package repositories that the image has.
+    environment: variables the engine wants, by name.
+    devices: options of `docker run` that pass the accelerator through.
+    on_triton: whether NVIDIA's image of Triton has what these programs want beside `packages`.
     """
 
     image: str
+    sources: tuple[str, ...]
     packages: tuple[str, ...] = ()
+    system_packages: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    devices: tuple[str, ...] = ()
+    on_triton: bool = True
 
 
 @dataclass(frozen=True)
@@ -119,8 +129,8 @@ class Backend:
     summary: the backend in a line. programs: the kinds it emits, each with the request options it serves.
     weight_dtypes: dtypes it takes linears in; eight_bit_verifier: int8 in the verifier's, too. evidence: what was built
     and run, and where.
-    container: where its programs run; None: nobody has said yet. build_script: file of its bundles that builds their
-    portable programs on the device; None: they need no building.
+    container: where its programs for a target run, given whether they were built when compiled. build_script: file of
+    its bundles that builds their portable programs on the device; None: they need no building.
     """
 
     name: str
@@ -130,6 +140,7 @@ class Backend:
     measure_threads: Callable[[Bundle], int] | None
     toolchain: tuple[str, ...]
     computed: Computed
+    container: Callable[[Target, bool], Container]
     row_scales: bool = False
     eight_bit_verifier: bool = True
     default_precision: Callable[[Target], str] | None = None
@@ -137,7 +148,6 @@ class Backend:
     programs: Mapping[ProgramKind, Collection[str]] = field(default_factory=dict)
     weight_dtypes: frozenset[str] = frozenset()
     evidence: tuple[Evidence, ...] = ()
-    container: Container | None = None
     build_script: str | None = None
 
 

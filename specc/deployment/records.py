@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the command line reads kinds for its help: nothing large is imported for that
+    from specc.backends.record import Container
     from specc_runtime.manifest import Manifest
 
 
@@ -28,8 +29,8 @@ class Subject:
     """What every template is told.
 
     name: letters, digits and -_. only: fit for file names, units and image tags, which are lower case.
-    bundle_path: an absolute path, or None for the copy. image: base image of a host, None where the backend names none.
-    on_cpu: whether the programs run on the CPU. devices: options of `docker run` that pass the accelerator through.
+    bundle_path: an absolute path, or None for the copy. container: what a host needs to build and run the programs,
+    None where nobody knows the target. on_cpu: whether the programs run on the CPU.
     requirements: lines of a requirements.txt for the runtime, the engine in the version that compiled the bundle.
     compiler_requirements: versions of the packages that compiled it. build_script: the bundle file that builds its
     portable programs on the device, if it has any.
@@ -40,9 +41,8 @@ class Subject:
     bundle_path: str | None
     threads: int | None
     fused: bool
-    image: str | None
+    container: "Container | None"
     on_cpu: bool
-    devices: tuple[str, ...]
     requirements: tuple[str, ...]
     compiler_requirements: tuple[str, ...]
     build_script: str | None
@@ -57,7 +57,8 @@ class Subject:
         """Options of `docker run`, each followed by a space: the accelerator, and a bundle that the image lacks."""
         path = self.bundle_path and shlex.quote(self.bundle_path)
         mount = (f"-v {path}:{path}:ro",) if path else ()
-        return "".join(f"{option} " for option in (*self.devices, *mount))
+        devices = self.container.devices if self.container else ()
+        return "".join(f"{option} " for option in (*devices, *mount))
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,9 @@ from pathlib import PurePosixPath
 from specc.backends import load_backend
 from specc.deployment.records import Asked, Subject
 from specc.errors import OptionError, TargetError
-from specc.targets import load_target
+from specc.render.packages import package_name, pinned
+from specc.targets import Target, load_target
 from specc_runtime.manifest import MAX_THREADS, Manifest
-
-# By vendor; TPUs are passed through to privileged containers only.
-_DEVICES = {"NVIDIA": ("--gpus all",), "AMD": ("--device /dev/kfd", "--device /dev/dri", "--group-add video")}
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9_.-]{0,62}[a-z0-9])?")
 
@@ -33,8 +31,8 @@ def describe(manifest: Manifest, asked: Asked) -> Subject:
         raise OptionError(
             "emit: fused, but the bundle has no round programs; compile with --fuse, or leave --fused out"
         )
-    on_cpu, devices = _accelerator(manifest)
-    container = backend.container
+    built, target = all(program.built for program in manifest.programs), _target(manifest)
+    container = None if target is None else backend.container(target, built)
     packages = container.packages if container else ()
     return Subject(
         name=_name(asked.name, manifest.verifier.name),
@@ -42,12 +40,11 @@ def describe(manifest: Manifest, asked: Asked) -> Subject:
         bundle_path=path,
         threads=asked.threads,
         fused=asked.fused,
-        image=container.image if container else None,
-        on_cpu=on_cpu,
-        devices=devices,
+        container=container,
+        on_cpu=target is not None and target.kind == "cpu",
         requirements=tuple(_requirements(manifest, packages)),
         compiler_requirements=tuple(_compiler_requirements(manifest, packages)),
-        build_script=backend.build_script if not all(program.built for program in manifest.programs) else None,
+        build_script=None if built else backend.build_script,
     )
 
 
@@ -59,24 +56,19 @@ def _name(asked: str | None, verifier: str) -> str:
     return asked
 
 
-def _accelerator(manifest: Manifest) -> tuple[bool, tuple[str, ...]]:
-    """Whether the bundle runs on the CPU, and how a container gets at what it runs on instead."""
+def _target(manifest: Manifest) -> Target | None:
+    """What the bundle runs on; None for a target file of the user's own, unless it is a CPU: only they have threads."""
     try:
-        target = load_target(manifest.target)
-    except TargetError:  # a target file of the user's own; threads are measured for CPU engines only
-        return manifest.threads is not None, ()
-    if target.kind == "cpu":
-        return True, ()
-    return False, _DEVICES.get(target.vendor, ("--privileged",))
+        return load_target(manifest.target)
+    except TargetError:
+        return None if manifest.threads is None else load_target("cpu")
 
 
 def _requirements(manifest: Manifest, engine: tuple[str, ...]) -> Iterator[str]:
     yield _own_requirement("numpy")
     if manifest.tokenizer is not None:
         yield _own_requirement("tokenizers")
-    for package in engine:
-        version = manifest.toolchain.get(package)
-        yield package if version is None else f"{package}=={version}"
+    yield from (pinned(package, manifest.toolchain) for package in engine)
 
 
 def _compiler_requirements(manifest: Manifest, engine: tuple[str, ...]) -> Iterator[str]:
@@ -84,7 +76,7 @@ def _compiler_requirements(manifest: Manifest, engine: tuple[str, ...]) -> Itera
     for package, version in manifest.toolchain.items():
         if package != "python":
             yield f"{package}=={version}"
-    yield from (package for package in engine if package not in manifest.toolchain)
+    yield from (package for package in engine if package_name(package) not in manifest.toolchain)
 
 
 def _own_requirement(package: str) -> str:

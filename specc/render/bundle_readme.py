@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
+from specc.render.packages import pinned
 from specc.render.quantities import byte_count
 from specc.render.templates import render
 from specc_runtime.manifest import DrafterInfo, Manifest, ModelInfo, Program
@@ -15,12 +17,15 @@ def bundle_readme(
     manifest: Manifest,
     chat: str | None = None,
     *,
-    engine: Sequence[str] | None = ("onnxruntime",),
+    engine: Sequence[str] = ("onnxruntime",),
+    system_packages: Sequence[str] = (),
+    environment: Mapping[str, str] = MappingProxyType({}),
     build_script: str | None = None,
 ) -> str:
     """The Markdown text. chat: a user's turn in the model's chat format, if it has one.
 
-    engine: packages of the engine (ONNX Runtime comes with the runtime), None where the backend names none.
+    engine, system_packages: packages of the engine, from PyPI (ONNX Runtime comes with the runtime) and of the system.
+    environment: variables that the engine wants, by name.
     build_script: the bundle's file that builds its portable programs on the device; None: they need no building.
     `manifest.files` may lack the README itself: nothing in the text depends on it.
     """
@@ -40,18 +45,14 @@ def bundle_readme(
         resident=None if manifest.resident_bytes is None else byte_count(manifest.resident_bytes),
         prompt=json.dumps(chat or "Once upon a time", ensure_ascii=False),
         is_chat=chat is not None,
-        engine=None if engine is None else [_requirement(package, manifest) for package in engine],
+        engine=[pinned(package, manifest.toolchain) for package in engine],
+        system_packages=system_packages,
+        environment=environment,
         build_script=build_script,
         quality=[(name, f"{value:.3g}") for name, value in manifest.quality.items()],
         toolchain=manifest.toolchain,
         provenance=list(_flat(manifest.provenance)),
     )
-
-
-def _requirement(package: str, manifest: Manifest) -> str:
-    """`package` in the version that compiled the bundle: some engines read no other's programs."""
-    version = manifest.toolchain.get(package)
-    return package if version is None else f"{package}=={version}"
 
 
 def _model_text(model: ModelInfo) -> str:

@@ -1,6 +1,7 @@
 """Shipped templates (templates/*.j2) filled with values computed in Python; a value that is missing is an error."""
 
 import json
+import shlex
 from functools import cache
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -28,6 +29,7 @@ def _environment() -> Environment:
     )
     environment.filters["cell"] = _table_cell
     environment.filters["python"] = _python_literal
+    environment.filters["shell"] = shlex.quote
     return environment
 
 

@@ -15,10 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from specc.backends import known_backends, load_backend, usable_backends
+from specc.backends.record import Container
 from specc.deployment.emitting import render_files
 from specc.deployment.kinds import known_kinds, load_kind
 from specc.deployment.records import Asked, Subject
 from specc.deployment.subject import describe
+from specc.targets import known_targets, load_target
 from tests.deployment.pbtxt import parsed_config
 from tests.support.manifests import small_manifest
 
@@ -35,14 +38,31 @@ def subject(**changes: object) -> Subject:
     return replace(describe(manifest, Asked(name="tiny")), **changes)
 
 
+ACCELERATORS = {"a100": "tensorrt", "h100": "tensorrt", "mi300x": "migraphx", "tpu-v5e": "xla"}
+TOOLCHAIN = {"tensorrt-rtx": "1.7.1.116", "jax": "0.10.2", "onnx": "1.23.2"}
+
+
+def accelerated(target: str) -> Subject:
+    """Of a bundle for a machine of its own, with programs built where they are."""
+    backend = load_backend(ACCELERATORS[target])
+    programs = tuple(replace(p, built=target == "a100") for p in small_manifest().programs)
+    toolchain = {package: TOOLCHAIN[package] for package in backend.toolchain if package in TOOLCHAIN}
+    changed = {"target": target, "backend": backend.name, "programs": programs, "toolchain": toolchain}
+    return describe(replace(small_manifest(), **changed), Asked(name="tiny"))
+
+
 def variants() -> Iterator[Subject]:
     """Everything a template asks about, both ways."""
+    yield from map(accelerated, ACCELERATORS)
     plain = subject()
     yield plain
     yield replace(plain, bundle_path="/srv/it's here", threads=3, fused=True)
     yield replace(plain, manifest=replace(plain.manifest, tokenizer=None))
-    yield replace(plain, image="vendor/image:1", on_cpu=False, devices=("--gpus all",), build_script="build.sh")
-    yield replace(plain, image=None, on_cpu=False, devices=("--device /dev/kfd",), build_script="build.py")
+    nvidia = Container("vendor/image:1", ("https://vendor",), ("engine>=2",), devices=("--gpus all",))
+    yield replace(plain, container=nvidia, on_cpu=False, build_script="build.sh")
+    amd = replace(nvidia, system_packages=("engine",), environment={"PYTHONPATH": "/opt/x"}, on_triton=False)
+    yield replace(plain, container=amd, on_cpu=False, build_script="build.py")
+    yield replace(plain, container=None, on_cpu=False)
 
 
 def rendered(suffix: str) -> list[tuple[str, str]]:
@@ -78,6 +98,17 @@ def test_files_equal_the_golden_ones(kind: str) -> None:
     assert golden == set(texts)
     for path, text in texts.items():
         assert text == (folder / path).read_text(encoding="utf-8"), path
+
+
+@pytest.mark.parametrize("target", ACCELERATORS)
+def test_images_of_accelerators_equal_the_golden_ones(target: str) -> None:
+    texts = render_files(load_kind("docker"), accelerated(target))
+    for path in ("Dockerfile", "build.Dockerfile", "requirements.txt", "README.md"):
+        golden = GOLDEN / "accelerators" / target / path
+        if os.environ.get("UPDATE_GOLDEN"):
+            golden.parent.mkdir(parents=True, exist_ok=True)
+            golden.write_text(texts[path], encoding="utf-8")
+        assert texts[path] == golden.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("kind", known_kinds())
@@ -132,7 +163,7 @@ def test_instances_go_where_the_engine_is() -> None:
     for variant in variants():
         text = render_files(load_kind("triton"), variant)["tiny/config.pbtxt"]
         kinds += re.findall("KIND_[A-Z]+", text)
-    assert kinds == ["KIND_CPU"] * 3 + ["KIND_MODEL"] * 2
+    assert kinds == ["KIND_MODEL"] * len(ACCELERATORS) + ["KIND_CPU"] * 3 + ["KIND_MODEL"] * 3
 
 
 # Dockerfiles, by their structure.
@@ -184,9 +215,13 @@ def test_dockerfiles_copy_what_is_there(kind: str) -> None:
 
 
 def test_images_are_the_backends_own() -> None:
-    *_, nvidia, amd = variants()
-    assert "\nFROM vendor/image:1\n" in render_files(load_kind("docker"), nvidia)["Dockerfile"]
-    assert "\nARG BASE_IMAGE\nFROM ${BASE_IMAGE}\n" in render_files(load_kind("docker"), amd)["Dockerfile"]
+    *_, nvidia, amd, unknown = variants()
+    assert "\n# https://vendor\nFROM vendor/image:1\n" in render_files(load_kind("docker"), nvidia)["Dockerfile"]
+    assert "\nARG BASE_IMAGE\nFROM ${BASE_IMAGE}\n" in render_files(load_kind("docker"), unknown)["Dockerfile"]
+    for path in ("Dockerfile", "build.Dockerfile"):
+        text = render_files(load_kind("docker"), amd)[path]
+        assert " apt-get install -y --no-install-recommends engine " in text
+        assert "\nENV PYTHONPATH=/opt/x\n" in text
     assert "nvcr.io/nvidia/tritonserver" in render_files(load_kind("triton"), nvidia)["Dockerfile"]
     assert "ARG TRITON_IMAGE\n" in render_files(load_kind("triton"), amd)["Dockerfile"]
     readme = render_files(load_kind("docker"), nvidia)["README.md"]
@@ -200,18 +235,43 @@ def test_requirements_pin_the_engine_that_compiled_the_bundle() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "on_cpu", "devices"),
+    ("target", "backend", "on_cpu", "options"),
     [
-        ("cpu", True, ()),
-        ("h100", False, ("--gpus all",)),
-        ("mi300x", False, ("--device /dev/kfd", "--device /dev/dri", "--group-add video")),
-        ("tpu-v5e", False, ("--privileged",)),
-        ("my-own", False, ()),
+        ("cpu", "ort", True, ""),
+        ("h100", "tensorrt", False, "--gpus all "),
+        ("mi300x", "migraphx", False, "--device /dev/kfd --device /dev/dri --group-add video "),
+        ("tpu-v5e", "xla", False, "--privileged "),
+        ("my-own", "ort", False, ""),
     ],
 )
-def test_containers_get_at_the_target(target: str, on_cpu: bool, devices: tuple[str, ...]) -> None:
-    described = describe(replace(small_manifest(), target=target), Asked())
-    assert (described.on_cpu, described.devices) == (on_cpu, devices)
+def test_containers_get_at_the_target(target: str, backend: str, on_cpu: bool, options: str) -> None:
+    described = describe(replace(small_manifest(), target=target, backend=backend), Asked())
+    assert (described.on_cpu, described.docker_options) == (on_cpu, options)
+
+
+def test_a_cpu_of_the_users_own_runs_where_this_one_does() -> None:
+    described = describe(replace(small_manifest(), target="my-own", threads=2), Asked())
+    assert described.on_cpu
+    assert described.container == describe(small_manifest(), Asked()).container
+
+
+@pytest.mark.parametrize("backend", known_backends())
+@pytest.mark.parametrize("built", [False, True])
+def test_containers_of_backends(backend: str, built: bool) -> None:
+    """An image with a tag that is no moving one, each with addresses that state it; see docs/deployment.md."""
+    for target in map(load_target, known_targets()):
+        if backend in usable_backends(target):
+            container = load_backend(backend).container(target, built)
+            assert re.fullmatch(r"[a-z0-9./-]+:[0-9][a-z0-9.-]*", container.image)
+            assert container.sources
+            assert all(source.startswith("https://") for source in container.sources)
+            assert container.packages or container.system_packages
+
+
+def test_portable_engines_get_the_full_tensorrt_and_built_ones_the_one_that_built_them() -> None:
+    built, portable = accelerated("a100").requirements, accelerated("h100").requirements
+    assert [line for line in built if line.startswith("tensorrt")] == ["tensorrt-rtx==1.7.1.116"]
+    assert [line for line in portable if line.startswith("tensorrt")] == ["tensorrt>=11"]
 
 
 # systemd units.

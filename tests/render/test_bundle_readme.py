@@ -104,9 +104,11 @@ def test_what_a_bundle_lacks_leaves_no_trace() -> None:
 def test_what_a_host_needs_is_the_engines_own() -> None:
     compiled = replace(manifest(), toolchain={"onnxruntime": "1.32.0", "jax": "0.10.2"})
     assert "`pip install './runtime[text]'`." in bundle_readme(compiled)
-    text = bundle_readme(compiled, engine=("jax", "flatbuffers"))
-    assert "`pip install './runtime[text]' jax==0.10.2 flatbuffers`." in text
-    assert "`pip install './runtime[text]'`, and what `ort` runs on." in bundle_readme(compiled, engine=None)
+    text = bundle_readme(compiled, engine=("jax", "flatbuffers>=25"))
+    assert "`pip install './runtime[text]' jax==0.10.2 'flatbuffers>=25'`." in text
+    text = bundle_readme(compiled, engine=(), system_packages=("migraphx",), environment={"PYTHONPATH": "/opt/x"})
+    assert "`pip install './runtime[text]'`, the system's package `migraphx`, with `PYTHONPATH=/opt/x`." in text
+    assert "`pip install './runtime[text]' 'tensorrt>=11'`." in bundle_readme(compiled, engine=("tensorrt>=11",))
 
 
 def test_portable_programs_are_built_by_the_bundles_script() -> None:

@@ -3,7 +3,7 @@
 from specc.backends.arithmetic import StoredPart
 from specc.backends.migraphx.emit import emit
 from specc.backends.migraphx.evidence import EVIDENCE
-from specc.backends.record import Backend
+from specc.backends.record import Backend, Container
 from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
 from specc.targets import Target
 from specc_runtime.engines.migraphx_machine import BUILD_SCRIPT
@@ -14,6 +14,21 @@ def _computed(_target: Target, stored: StoredPart) -> str:
     return stored.dtype if stored.is_multiplied else stored.widened
 
 
+def _container(_target: Target, _built: bool) -> Container:
+    """AMD's development image of the ROCm that ships MIGraphX 2.15, which its own package repository has."""
+    return Container(
+        "rocm/dev-ubuntu-24.04:7.2.4-complete",
+        (
+            "https://hub.docker.com/r/rocm/dev-ubuntu-24.04/tags",
+            "https://rocm.docs.amd.com/projects/AMDMIGraphX/en/latest/install/install-migraphx.html",
+        ),
+        system_packages=("migraphx",),
+        environment={"PYTHONPATH": "/opt/rocm/lib"},  # where that package puts its Python module
+        devices=("--device /dev/kfd", "--device /dev/dri", "--group-add video"),
+        on_triton=False,
+    )
+
+
 BACKEND = Backend(
     name="migraphx",
     state_dtypes=frozenset({"fp32", "fp16"}),  # its Python interface takes no bf16 buffers
@@ -22,6 +37,7 @@ BACKEND = Backend(
     measure_threads=None,
     toolchain=("onnx", "onnx_ir"),
     computed=_computed,
+    container=_container,
     row_scales=True,
     summary=__doc__,
     programs={**dict.fromkeys(("prefill", "verify", "catchup", "draft"), HOST_OPTIONS), "round": ROUND_OPTIONS},

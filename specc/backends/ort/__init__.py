@@ -14,6 +14,10 @@ def _computed(_target: Target, stored: StoredPart) -> str:
     return stored.widened
 
 
+def _container(_target: Target, _built: bool) -> Container:
+    return Container("python:3.12-slim", ("https://hub.docker.com/_/python",), ("onnxruntime",))
+
+
 BACKEND = Backend(
     name="ort",
     state_dtypes=frozenset({"fp32", "fp16"}),
@@ -22,6 +26,7 @@ BACKEND = Backend(
     measure_threads=measure_threads,
     toolchain=("onnxruntime", "onnx", "onnx_ir"),
     computed=_computed,
+    container=_container,
     summary=__doc__,
     programs={
         **dict.fromkeys(("prefill", "verify", "recompute", "catchup", "draft"), HOST_OPTIONS),
@@ -29,5 +34,4 @@ BACKEND = Backend(
     },
     weight_dtypes=frozenset({"fp32", "fp16", "bf16", "int8"}),
     evidence=EVIDENCE,
-    container=Container("python:3.12-slim", ("onnxruntime",)),
 )

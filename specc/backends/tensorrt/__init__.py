@@ -6,7 +6,21 @@ from specc.backends.tensorrt.architectures import computed, default_precision
 from specc.backends.tensorrt.building import PACKAGE
 from specc.backends.tensorrt.emit import emit
 from specc.backends.tensorrt.evidence import EVIDENCE
+from specc.targets import Target
 from specc_runtime.engines.tensorrt_requirements import BUILD_SCRIPT
+
+DEVICE_PACKAGE = "tensorrt>=11"  # builds and runs engines where TensorRT-RTX built none
+
+
+def _container(_target: Target, built: bool) -> Container:
+    """TensorRT-RTX for engines that were built by it, the full one for those it builds on the device."""
+    return Container(
+        "nvidia/cuda:13.0.1-runtime-ubuntu24.04",
+        ("https://hub.docker.com/r/nvidia/cuda/tags", "https://pypi.org/project/tensorrt/"),
+        (PACKAGE if built else DEVICE_PACKAGE, "cuda-python>=13"),
+        devices=("--gpus all",),
+    )
+
 
 BACKEND = Backend(
     name="tensorrt",
@@ -16,12 +30,12 @@ BACKEND = Backend(
     measure_threads=None,
     toolchain=(PACKAGE, "onnx", "onnx_ir"),
     computed=computed,
+    container=_container,
     row_scales=True,
     default_precision=default_precision,
     summary=__doc__,
     programs={**dict.fromkeys(("prefill", "verify", "catchup", "draft"), HOST_OPTIONS), "round": ROUND_OPTIONS},
     weight_dtypes=frozenset({"fp32", "fp16", "bf16", "int8"}),
     evidence=EVIDENCE,
-    container=Container("nvidia/cuda:13.0.1-runtime-ubuntu24.04", (PACKAGE, "cuda-python")),
     build_script=BUILD_SCRIPT,
 )

@@ -7,6 +7,7 @@ from specc.backends.xla.installed import require_jax
 from specc.backends.xla.machine import computed
 from specc.backends.xla.topologies import prepare_environment
 from specc.bundle.staging import Staging
+from specc.targets import Target
 from specc_runtime.manifest import Program
 
 
@@ -20,6 +21,15 @@ def _emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
     return emit(request, staging)
 
 
+def _container(target: Target, _built: bool) -> Container:
+    """A TPU is passed through to privileged containers only."""
+    sources = ("https://hub.docker.com/_/python", "https://docs.jax.dev/en/latest/installation.html")
+    if target.kind == "tpu":
+        packages, devices = ("jax[tpu]", "flatbuffers>=25"), ("--privileged",)
+        return Container("python:3.12-slim", sources, packages, devices=devices, on_triton=False)
+    return Container("python:3.12-slim", sources, ("jax", "flatbuffers>=25"))
+
+
 BACKEND = Backend(
     name="xla",
     state_dtypes=frozenset({"fp32", "fp16", "bf16"}),
@@ -28,10 +38,10 @@ BACKEND = Backend(
     measure_threads=None,
     toolchain=("jax", "jaxlib", "onnx_ir"),
     computed=computed,
+    container=_container,
     row_scales=True,
     summary=__doc__,
     programs={**dict.fromkeys(("prefill", "verify", "catchup", "draft"), HOST_OPTIONS), "round": ROUND_OPTIONS},
     weight_dtypes=frozenset({"fp32", "fp16", "bf16", "int8"}),
     evidence=EVIDENCE,
-    container=Container("python:3.12-slim", ("jax", "flatbuffers")),
 )

@@ -9,7 +9,7 @@ def _values(subject: Subject) -> Mapping[str, object]:
     """interpreter: what runs the bundle's build script. build_arguments: what the user has to add."""
     return {
         "interpreter": "python3" if (subject.build_script or "").endswith(".py") else "bash",
-        "build_arguments": " --build-arg BASE_IMAGE=YOURS" if subject.image is None else "",
+        "build_arguments": " --build-arg BASE_IMAGE=YOURS" if subject.container is None else "",
     }
 
 

@@ -22,7 +22,7 @@ def _values(subject: Subject) -> Mapping[str, object]:
     return {
         "instance_kind": "KIND_CPU" if subject.on_cpu else "KIND_MODEL",
         "settings": {key: json.dumps(value, ensure_ascii=False) for key, value in settings.items()},
-        "image": IMAGE if subject.on_cpu or "--gpus all" in subject.devices else None,
+        "image": IMAGE if subject.container is not None and subject.container.on_triton else None,
         "options": [field.name for field in fields(SamplingParams) if field.name != "logits_processor"],
     }
 

@@ -1,4 +1,5 @@
 # Compiles bundles as tiny was compiled. The build context is specc's sources (see README.md).
+# https://hub.docker.com/_/python
 FROM python:3.12-slim
 COPY . /src
 RUN python3 -m pip install --no-cache-dir /src onnxruntime==1.32.0 onnx==1.23.2
