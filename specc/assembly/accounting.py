@@ -20,6 +20,7 @@ _DTYPES = {
     ir.DataType.FLOAT16: "fp16",
     ir.DataType.BFLOAT16: "bf16",
     ir.DataType.UINT8: "int8",
+    ir.DataType.INT8: "int8",
 }
 _STATES = {"float32": ("fp32", 4), "float16": ("fp16", 2), "bfloat16": ("bf16", 2)}  # name here, bytes
 KV, FEATURE_ROWS = "kv", "feature_rows"  # parts that are state: caches, and what a drafter reads of its verifier
@@ -77,7 +78,7 @@ def _stored(name: str, weight: StoredWeight, weights: Mapping[str, StoredWeight]
 
 def engine_copies(programs: Iterable[Program], files: Mapping[str, FileEntry]) -> str | None:
     """A sentence about the weights that built programs hold themselves, None if there are none."""
-    sizes = {program.file: files[program.file].bytes for program in programs if program.built}
+    sizes = {program.file: files[program.file].bytes for program in programs if program.built and not program.weights}
     if not sizes:
         return None
     listed = ", ".join(f"{file.rsplit('/', 1)[-1]} {size:,}" for file, size in sizes.items())

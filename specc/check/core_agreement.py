@@ -21,6 +21,7 @@ from specc_runtime.errors import BundleError
 from specc_runtime.manifest import FEATURES, VERIFIER
 
 TOKENS = 24
+_CODES = (ir.DataType.INT8, ir.DataType.UINT8)  # dtypes of 8-bit weights
 PREDICTED = 4  # of a feature drafter's rows, how many read its own predictions
 # Nats a token: 8-bit programs also quantise activations, the core graph does not.
 MAX_KL = {"plain": 1e-6, "8-bit": 3e-2}
@@ -121,7 +122,7 @@ def _core(bundle: Bundle, role: str, *, widened: bool = False) -> Iterator[tuple
     try:
         graph = widen_caches(ir.load(path)) if widened else ir.load(path)
         ir.external_data.set_base_dir(graph.graph, str(bundle.root))
-        yield any(v.dtype == ir.DataType.UINT8 for v in graph.graph.initializers.values()), CoreText(graph)
+        yield any(v.dtype in _CODES for v in graph.graph.initializers.values()), CoreText(graph)
     except Exception as error:  # a damaged graph fails in as many ways as there are bytes
         reason = str(error).strip().split("\n")[0]
         raise BundleError(f"{path}: can't be evaluated ({reason}); re-copy or re-compile the bundle") from error

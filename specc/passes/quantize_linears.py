@@ -8,7 +8,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from specc.core import DOMAIN
-from specc.core.functions.linear import LINEAR, LINEAR_Q8, Q8_ZERO_POINT, linear_q8
+from specc.core.functions.linear import LINEAR, LINEAR_Q8, SIGNED_ZERO, UNSIGNED_ZERO, linear_q8
 from specc.core.initializers import derived, part_of
 from specc.core.inspection import inputs_of, static_shape, tensor_of
 from specc.errors import CheckpointError
@@ -23,7 +23,7 @@ Array = NDArray[Any]
 def quantize_linears(model: ir.Model, parts: Collection[str], *, row_scales: bool = False) -> ir.Model:
     """`linear(x, weight)` becomes `linear_q8(x, codes, scale)` where the weight's part is one of `parts`.
 
-    row_scales: one scale a row (an output) instead of one a block, for backends that multiply whole rows in 8 bits.
+    row_scales: signed codes and one scale a row (an output), not one a block, for backends that multiply whole rows.
     A weight whose inner size no block divides stays as it is. A weight reached through a layer function's input is
     changed at every call. A head that is the embedding table is quantised for itself; the embedding keeps its table.
     Reading a weight that is not finite raises CheckpointError.
@@ -35,8 +35,8 @@ def quantize_linears(model: ir.Model, parts: Collection[str], *, row_scales: boo
                 changed |= _quantize_in_function(model, function, node, parts, row_scales)
     for node in list(graph):
         if _is_linear(node) and (block := _block(inputs_of(node)[1], parts, row_scales)):
-            codes, scale = _codes_and_scale(graph, inputs_of(node)[1], block)
-            _replace(graph, node, codes, scale, block)
+            codes, scale = _codes_and_scale(graph, inputs_of(node)[1], block, _zero_point(row_scales))
+            _replace(graph, node, codes, scale, block, _zero_point(row_scales))
             changed = True
     if changed:
         function = linear_q8().clone()
@@ -52,13 +52,16 @@ def block_scales(weight: Array, block: int) -> NDArray[np.float32]:
     return np.where(scales < _SMALLEST_SCALE, np.float32(0), scales)
 
 
-def quantized(weight: Array, block: int) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-    """Codes u8[N, K] and scales f32[N, K / block] with weight ~ scale * (codes - 128): round to nearest, symmetric."""
+def quantized(weight: Array, block: int, zero_point: int) -> tuple[Array, NDArray[np.float32]]:
+    """Codes u8 or i8[N, K] and scales f32[N, K / block] with weight ~ scale * (codes - zero_point).
+
+    Round to nearest, symmetric. zero_point: UNSIGNED_ZERO or SIGNED_ZERO.
+    """
     scales = block_scales(weight, block)
     inverse = np.divide(1, scales, out=np.zeros_like(scales), where=scales > 0)
     blocks = weight.astype(np.float32, copy=False).reshape(weight.shape[0], -1, block)
-    codes = np.rint(blocks * inverse[..., None]) + Q8_ZERO_POINT
-    return codes.astype(np.uint8).reshape(weight.shape), scales
+    codes = np.rint(blocks * inverse[..., None]) + zero_point
+    return codes.astype(_code_dtype(zero_point)).reshape(weight.shape), scales
 
 
 def _quantize_in_function(
@@ -72,9 +75,9 @@ def _quantize_in_function(
         return False
     scale = ir.Value(name=f"{weight.name}_scale")
     function.inputs.append(scale)
-    _replace(function, node, weight, scale, block)
+    _replace(function, node, weight, scale, block, _zero_point(row_scales))
     for call in calls:
-        codes, call_scale = _codes_and_scale(model.graph, inputs_of(call)[index], block)
+        codes, call_scale = _codes_and_scale(model.graph, inputs_of(call)[index], block, _zero_point(row_scales))
         call.replace_input_with(index, codes)
         call.resize_inputs(len(call.inputs) + 1)
         call.replace_input_with(len(call.inputs) - 1, call_scale)
@@ -99,7 +102,15 @@ def _linear_part(weight: ir.Value) -> str:
     return HEAD if part == TABLE else part
 
 
-def _codes_and_scale(graph: ir.Graph, weight: ir.Value, block: int) -> tuple[ir.Value, ir.Value]:
+def _zero_point(row_scales: bool) -> int:
+    return SIGNED_ZERO if row_scales else UNSIGNED_ZERO
+
+
+def _code_dtype(zero_point: int) -> np.dtype[Any]:
+    return np.dtype(np.int8 if zero_point == SIGNED_ZERO else np.uint8)
+
+
+def _codes_and_scale(graph: ir.Graph, weight: ir.Value, block: int, zero_point: int) -> tuple[ir.Value, ir.Value]:
     tensor, inner = tensor_of(weight), static_shape(weight)[1]
 
     def finite() -> Array:
@@ -109,8 +120,8 @@ def _codes_and_scale(graph: ir.Graph, weight: ir.Value, block: int) -> tuple[ir.
         return array
 
     codes = derived(
-        weight, f"q8b{block}.codes", _linear_part(weight), np.dtype(np.uint8), inner,
-        lambda: quantized(finite(), block)[0],
+        weight, f"q8b{block}.codes", _linear_part(weight), _code_dtype(zero_point), inner,
+        lambda: quantized(finite(), block, zero_point)[0],
     )  # fmt: skip
     scale = derived(
         weight, f"q8b{block}.scale", _linear_part(weight), np.dtype(np.float32), inner // block,
@@ -120,8 +131,11 @@ def _codes_and_scale(graph: ir.Graph, weight: ir.Value, block: int) -> tuple[ir.
     return made[0], made[1]
 
 
-def _replace(scope: ir.Graph | ir.Function, node: ir.Node, codes: ir.Value, scale: ir.Value, block: int) -> None:
-    new = ir.node(LINEAR_Q8, [node.inputs[0], codes, scale], {"block_size": block}, domain=DOMAIN, outputs=[ir.Value()])
+def _replace(
+    scope: ir.Graph | ir.Function, node: ir.Node, codes: ir.Value, scale: ir.Value, block: int, zero_point: int
+) -> None:
+    attributes = {"block_size": block, "zero_point": zero_point}
+    new = ir.node(LINEAR_Q8, [node.inputs[0], codes, scale], attributes, domain=DOMAIN, outputs=[ir.Value()])
     old = node.outputs[0]
     scope.insert_before(node, new)
     name, shape, kind = old.name, old.shape, old.type

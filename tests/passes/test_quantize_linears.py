@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from specc.core.functions.linear import SIGNED_ZERO, UNSIGNED_ZERO
 from specc.core.initializers import PART, STORED_AS, part_of, stored_name
 from specc.errors import CheckpointError
 from specc.passes.invariants import broken_invariants
@@ -26,7 +27,7 @@ def dequantized(codes: Any, scales: Any, block: int) -> Any:
 def test_a_weight_is_at_most_half_a_step_off(block: int, dtype: Any) -> None:
     rng = np.random.default_rng(block)
     weight = (rng.standard_normal((7, 2 * block)) * 10.0 ** rng.integers(-3, 3, (7, 1))).astype(dtype)
-    codes, scales = quantized(weight, block)
+    codes, scales = quantized(weight, block, UNSIGNED_ZERO)
     assert (codes.dtype, codes.shape) == (np.uint8, weight.shape)
     assert (scales.dtype, scales.shape) == (np.float32, (7, 2))
     error = np.abs(dequantized(codes, scales, block) - weight.astype(np.float64))
@@ -35,7 +36,7 @@ def test_a_weight_is_at_most_half_a_step_off(block: int, dtype: Any) -> None:
 
 def test_the_largest_weight_of_a_block_is_the_last_code_of_its_sign() -> None:
     weight = np.asarray([[-3.0, 1.0] + [0.5] * 14, [2.0, 0.0] + [-1.0] * 14], np.float32)
-    codes, _ = quantized(weight, 16)
+    codes, _ = quantized(weight, 16, UNSIGNED_ZERO)
     assert (codes[0, 0], codes[1, 0], codes[1, 1]) == (1, 255, 128)
 
 
@@ -43,15 +44,23 @@ def test_the_largest_weight_of_a_block_is_the_last_code_of_its_sign() -> None:
 def test_blocks_of_zeros_and_of_extreme_numbers(magnitude: float) -> None:
     weight = np.linspace(-magnitude, magnitude, 16, dtype=np.float32).reshape(1, 16)
     with np.errstate(all="raise", under="ignore"):
-        codes, scales = quantized(weight, 16)
+        codes, scales = quantized(weight, 16, UNSIGNED_ZERO)
     error = np.abs(dequantized(codes, scales, 16) - weight.astype(np.float64))
     assert error.max() <= max(scales.max() * 0.51, 2e-36)
     assert (codes == 128).all() == (scales == 0).all()
 
 
+def test_signed_codes_are_the_unsigned_ones_without_their_zero_point() -> None:
+    weight = np.random.default_rng(0).standard_normal((5, 64)).astype(np.float32)
+    (unsigned, scales), (signed, same) = (quantized(weight, 32, zero) for zero in (UNSIGNED_ZERO, SIGNED_ZERO))
+    assert signed.dtype == np.int8
+    np.testing.assert_array_equal(signed, unsigned.astype(np.int16) - UNSIGNED_ZERO)
+    np.testing.assert_array_equal(scales, same)
+
+
 def test_scales_alone_are_the_same_scales() -> None:
     weight = np.random.default_rng(0).standard_normal((5, 64)).astype(np.float16)
-    np.testing.assert_array_equal(block_scales(weight, 32), quantized(weight, 32)[1])
+    np.testing.assert_array_equal(block_scales(weight, 32), quantized(weight, 32, UNSIGNED_ZERO)[1])
 
 
 @pytest.mark.parametrize("parts", [c for size in range(4) for c in combinations(PARTS, size)])
@@ -160,6 +169,7 @@ def test_a_scale_a_row_where_the_backend_multiplies_whole_rows() -> None:
     scales = {n: v.shape for n, v in rows.graph.initializers.items() if n.endswith(".scale")}
     assert scales["verifier.layers.0.qkv.q8b72.scale"] == ir.Shape([120, 1])
     assert all(shape is not None and shape[1] == 1 for shape in scales.values())
+    assert {v.dtype for n, v in rows.graph.initializers.items() if n.endswith(".codes")} == {ir.DataType.INT8}
     ids = token_ids(5)
     found, expected = oracle_runner(rows).feed(ids), oracle_runner(model).feed(ids)
     assert 0 < np.abs(found - expected).max() <= 0.05 * np.abs(expected).max()

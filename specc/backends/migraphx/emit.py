@@ -54,7 +54,7 @@ def emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
 
 def _check_request(request: EmitRequest) -> None:
     weights = request.verifier.graph.graph.initializers.values()
-    if any(weight.dtype == ir.DataType.UINT8 and part_of(weight) != FUSING for weight in weights):
+    if any(weight.dtype == ir.DataType.INT8 and part_of(weight) != FUSING for weight in weights):
         raise OptionError(
             "precision: backend 'migraphx' builds 8-bit weights in drafters only, because its 8-bit products round "
             "activations too; give --precision balanced, or attention, mlp and head in 16 or 32 bits"

@@ -2,14 +2,13 @@
 
 from functools import cache
 
-import numpy as np
 import onnx_ir as ir
 
 from specc.core.building import Body, function, reference, value
 
 LINEAR = "linear"
 LINEAR_Q8 = "linear_q8"
-Q8_ZERO_POINT = 128
+UNSIGNED_ZERO, SIGNED_ZERO = 128, 0  # zero points of u8 and of i8 codes
 
 
 @cache
@@ -24,14 +23,16 @@ def linear() -> ir.Function:
 
 @cache
 def linear_q8() -> ir.Function:
-    """`linear_q8(x[..., K], codes u8[N, K], scale[N, K / block_size]) {block_size} -> y[..., N]`.
+    """`linear_q8(x[..., K], codes[N, K], scale[N, K / block_size]) {block_size, zero_point} -> y[..., N]`.
 
-    weight = scale * (codes - 128), one scale for `block_size` consecutive inputs of one output.
+    weight = scale * (codes - zero_point), one scale for `block_size` consecutive inputs of one output. zero_point:
+    UNSIGNED_ZERO of codes u8, SIGNED_ZERO of codes i8.
     """
     body = Body()
     x, codes, scale = value("x"), value("codes"), value("scale")
-    zero = body.op("Expand", body.constant(Q8_ZERO_POINT, np.uint8), body.op("Shape", scale))
+    zero = body.op("Expand", body.op("CastLike", body.constant_of("zero_point"), codes), body.op("Shape", scale))
     block = reference("block_size", "block_size", ir.AttributeType.INT)
     weight = body.op("DequantizeLinear", codes, scale, zero, axis=1, block_size=block)
     y = body.op("MatMul", x, body.op("Transpose", weight, perm=[1, 0]))
-    return function(LINEAR_Q8, [x, codes, scale], {"y": y}, body, [ir.Attr("block_size", ir.AttributeType.INT, None)])
+    attributes = [ir.Attr(name, ir.AttributeType.INT, None) for name in ("block_size", "zero_point")]
+    return function(LINEAR_Q8, [x, codes, scale], {"y": y}, body, attributes)

@@ -6,9 +6,8 @@ import numpy as np
 import onnx_ir as ir
 
 from specc.core.building import Body
-from specc.core.functions.linear import LINEAR, LINEAR_Q8, Q8_ZERO_POINT
-from specc.core.initializers import derived, part_of
-from specc.core.inspection import inputs_of, static_shape, tensor_of
+from specc.core.functions.linear import LINEAR, LINEAR_Q8
+from specc.core.inspection import inputs_of, static_shape
 from specc.errors import LegalizeError
 from specc.legalize.rewriting import rewrites
 
@@ -34,13 +33,13 @@ def linear_q8(node: ir.Node, body: Body) -> Sequence[ir.Value]:
     """
     x, codes, scale = inputs_of(node)
     outputs, inputs = static_shape(codes)
-    if (block := node.attributes["block_size"].as_int()) != inputs:
+    if (block := node.attributes["block_size"].as_int()) != inputs or codes.dtype != ir.DataType.INT8:
         raise LegalizeError(
-            f"migraphx: '{codes.name}' has a scale for each {block} of {inputs} inputs, "
-            "and 8-bit products need one a row; quantise it with row_scales"
+            f"migraphx: '{codes.name}' has {codes.dtype} codes and a scale for each {block} of {inputs} inputs, "
+            "and 8-bit products need signed codes and one scale a row; quantise it with row_scales"
         )
     step, rounded = _rounded_rows(body, x)
-    product = body.op("MatMulInteger", rounded, _transposed(body, _signed(codes)))
+    product = body.op("MatMulInteger", rounded, _transposed(body, codes))
     scaled = body.op("Mul", body.op("Cast", product, to=ir.DataType.FLOAT), step)
     return [body.op("Mul", scaled, body.op("Reshape", scale, body.constant([outputs])))]
 
@@ -53,19 +52,6 @@ def _rounded_rows(body: Body, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     steps = body.op("Round", body.op("Div", x, step))
     bounds = body.constant(-LARGEST, np.float32), body.constant(LARGEST, np.float32)
     return step, body.op("Cast", body.op("Clip", steps, *bounds), to=ir.DataType.INT8)
-
-
-def _signed(codes: ir.Value) -> ir.Value:
-    """The codes without their zero point, as an initializer of the graph."""
-    graph, tensor = codes.graph, tensor_of(codes)
-    if graph is None:
-        raise ValueError(f"'{codes.name}' belongs to no graph")
-
-    def read() -> np.ndarray:
-        return (tensor.numpy().astype(np.int16) - Q8_ZERO_POINT).astype(np.int8)
-
-    signed = derived(codes, "int8", part_of(codes), np.dtype(np.int8), static_shape(codes)[1], read)
-    return graph.initializers.setdefault(str(signed.name), signed)
 
 
 def _transposed(body: Body, weight: ir.Value) -> ir.Value:

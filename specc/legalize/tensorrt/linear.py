@@ -8,7 +8,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from specc.core.building import Body
-from specc.core.functions.linear import LINEAR_Q8, Q8_ZERO_POINT
+from specc.core.functions.linear import LINEAR_Q8, UNSIGNED_ZERO
 from specc.core.initializers import lazy_initializer, part_of
 from specc.core.inspection import inputs_of, static_shape, tensor_of
 from specc.legalize.rewriting import rewrites
@@ -22,7 +22,9 @@ def linear_q8(node: ir.Node, body: Body) -> Sequence[ir.Value]:
     """
     x, codes, scale = inputs_of(node)
     block, (rows, columns) = node.attributes["block_size"].as_int(), static_shape(codes)
-    signed = _made_of(codes, "signed", np.dtype(np.int8), (rows, columns), _signed)
+    signed = codes
+    if codes.dtype != ir.DataType.INT8:
+        signed = _made_of(codes, "signed", np.dtype(np.int8), (rows, columns), _signed)
     by_row = block == columns
     shape = (rows,) if by_row else (rows, columns // block)
     like = tensor_of(scale).dtype.numpy()
@@ -34,7 +36,7 @@ def linear_q8(node: ir.Node, body: Body) -> Sequence[ir.Value]:
 
 
 def _signed(codes: NDArray[np.uint8]) -> NDArray[np.int8]:
-    return (codes.astype(np.int16) - Q8_ZERO_POINT).astype(np.int8)
+    return (codes.astype(np.int16) - UNSIGNED_ZERO).astype(np.int8)
 
 
 def _made_of(

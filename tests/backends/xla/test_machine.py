@@ -20,11 +20,11 @@ TARGETS = ("cpu", "tpu-v5e", "h100")
 def multiplied_in(target: str, stored: str) -> str:
     """The dtype of both operands of the one product that a linear layer is traced to."""
     node = ir.node("linear", [])
-    block = {"block_size": ir.AttrInt64("block_size", INNER)}
-    call = Call(node, block, jnp, machine_of(load_target(target)), lambda *_: ())
+    given = {"block_size": ir.AttrInt64("block_size", INNER), "zero_point": ir.AttrInt64("zero_point", 0)}
+    call = Call(node, given, jnp, machine_of(load_target(target)), lambda *_: ())
     x = jnp.zeros((1, 3, INNER), jnp.float32)
     if stored == "int8":
-        codes, scale = np.zeros((OUTER, INNER), np.uint8), np.ones((OUTER, 1), np.float32)
+        codes, scale = np.zeros((OUTER, INNER), np.int8), np.ones((OUTER, 1), np.float32)
         traced = jax.make_jaxpr(lambda x, codes, scale: linear_q8(call, x, codes, scale))(x, codes, scale)
     else:
         weight = jnp.zeros((OUTER, INNER), next(name for name, short in NAMES.items() if short == stored))

@@ -11,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 
 from specc.backends.migraphx.lowering import lower
 from specc.core.building import Body, model, value
-from specc.core.functions.linear import linear, linear_q8
+from specc.core.functions.linear import SIGNED_ZERO, UNSIGNED_ZERO, linear, linear_q8
 from specc.core.initializers import initializer
 from specc.errors import LegalizeError
 from specc.passes.quantize_linears import quantized
@@ -51,18 +51,18 @@ def test_16_bit_weights_are_multiplied_in_16_bits(dtype: Any) -> None:
     assert 0 < np.abs(found - exact).max() <= 2 * np.abs(rounded - exact).max()
 
 
-def q8_graph(weight: Array, block: int) -> ir.Model:
-    codes, scale = quantized(weight, block)
+def q8_graph(weight: Array, block: int, zero_point: int = SIGNED_ZERO) -> ir.Model:
+    codes, scale = quantized(weight, block, zero_point)
     held = [initializer("codes", "mlp", codes), initializer("scale", "mlp", scale)]
-    return linear_graph(held, block_size=block)
+    return linear_graph(held, block_size=block, zero_point=zero_point)
 
 
 def test_8_bit_products_are_those_of_rounded_rows() -> None:
     weight, x = floats(OUTER, INNER, seed=1), floats(1, WIDTH, INNER, seed=2)
     x[0, 3] = 0
-    codes, scale = quantized(weight, INNER)
+    codes, scale = quantized(weight, INNER, SIGNED_ZERO)
     step = np.maximum(np.abs(x).max(axis=-1, keepdims=True) / 127, np.finfo(np.float32).tiny)
-    expected = (np.rint(x / step) @ (codes.astype(np.float32) - 128).T) * step * scale[:, 0]
+    expected = (np.rint(x / step) @ codes.astype(np.float32).T) * step * scale[:, 0]
     found = run(q8_graph(weight, INNER), x)
     assert np.abs(found - expected).max() <= 1e-4
     assert not found[0, 3].any()
@@ -83,9 +83,9 @@ def test_both_operands_are_int8_and_the_weight_is_stored_so() -> None:
     assert len(product.inputs) == 2
     turned = product.inputs[1].producer()
     assert turned is not None
-    assert turned.inputs[0].name == "codes.int8"
+    assert turned.inputs[0].name == "codes"
     assert {name: v.dtype for name, v in graph.graph.initializers.items()} == {
-        "codes.int8": ir.DataType.INT8,
+        "codes": ir.DataType.INT8,
         "scale": ir.DataType.FLOAT,
     }
     cast = product.inputs[0].producer()
@@ -93,6 +93,10 @@ def test_both_operands_are_int8_and_the_weight_is_stored_so() -> None:
     assert cast.attributes["to"].as_int() == ir.DataType.INT8
 
 
-def test_scales_a_block_are_refused() -> None:
-    with pytest.raises(LegalizeError, match=r"'codes' has a scale for each 16 of 64 inputs.*row_scales"):
-        lower(q8_graph(floats(OUTER, INNER), 16))
+@pytest.mark.parametrize(
+    ("block", "zero_point", "found"),
+    [(16, SIGNED_ZERO, "INT8 codes and a scale for each 16 of 64"), (INNER, UNSIGNED_ZERO, "UINT8 codes and a scale")],
+)
+def test_scales_a_block_and_unsigned_codes_are_refused(block: int, zero_point: int, found: str) -> None:
+    with pytest.raises(LegalizeError, match=rf"'codes' has {found}.*row_scales"):
+        lower(q8_graph(floats(OUTER, INNER), block, zero_point))

@@ -6,7 +6,7 @@ from jax import lax
 
 from specc.backends.xla.lowering.table import Call, Value, lowers_function
 from specc.backends.xla.parts import FirstRows, plain
-from specc.core.functions.linear import LINEAR, LINEAR_Q8, Q8_ZERO_POINT
+from specc.core.functions.linear import LINEAR, LINEAR_Q8
 from specc.core.functions.thresholds import (
     EXPONENT_STEPS,
     MANTISSA_BITS,
@@ -39,7 +39,7 @@ def linear_q8(call: Call, x: Value, codes: Value, scale: Value) -> Value:
     outputs, inputs = codes.shape
     dtype = max(call.machine.matrix_dtypes & {"bfloat16"} or call.machine.matrix_dtypes, default=str(x.dtype))
     x = x.astype(dtype)
-    signed = codes.astype(x.dtype) - np.asarray(Q8_ZERO_POINT, x.dtype)
+    signed = codes.astype(x.dtype) - np.asarray(call.attribute("zero_point"), x.dtype)
     if block == inputs:
         return _product(call, x, signed) * scale[:, 0]
     blocks = jnp.reshape(x, (*x.shape[:-1], inputs // block, block))
