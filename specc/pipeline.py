@@ -115,7 +115,7 @@ def _policy(options: CompileOptions, backend: Backend, target: Target) -> Precis
 
 def _check_options(options: CompileOptions, backend: Backend) -> None:
     """What can be refused before anything large is opened."""
-    if options.xla_options and backend.name != "xla":
+    if options.xla_options and not backend.compiler_options:
         raise OptionError(f"xla-option: backend {backend.name!r} does not compile with XLA; leave --xla-option out")
     if options.fuse and options.draft.kind == "ngram":
         raise OptionError("fuse: an n-gram drafter has no graph to fuse; leave --fuse out or draft with a model")

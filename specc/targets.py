@@ -22,7 +22,6 @@ KINDS = ("cpu", "gpu", "tpu")
 DTYPES = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8", "int4")
 
 _RATE = "tops_"
-_SEVERAL_MACHINES = "tensorrt"  # the backend whose programs may be for several machines
 _TEXTS = ("name", "title", "vendor", "kind", "architecture", "default_backend")
 _LISTS = ("dtypes", "backends", "environment")
 _FIGURES = ("memory_gib", "bandwidth_gb_s", "wavefront", *(_RATE + dtype for dtype in DTYPES))
@@ -62,6 +61,11 @@ class Target:
     sources: Mapping[str, str] = field(default_factory=dict)
     notes: str = ""
 
+    @property
+    def is_several(self) -> bool:
+        """Whether it stands for several machines that one bundle is to serve."""
+        return "," in self.name
+
 
 def known_targets() -> tuple[str, ...]:
     """Names of the shipped targets, sorted."""
@@ -73,7 +77,7 @@ def load_target(name: str) -> Target:
 
     Several names, joined by commas, are one target for the backends that serve several machines with one bundle.
     Raises TargetError: no such target or file, a file that is not TOML, or one that breaks a rule of `parse_target`;
-    targets that share no such backend.
+    targets that share no backend.
     """
     if "," in name:
         return _together([load_target(part.strip()) for part in name.split(",")])
@@ -108,8 +112,9 @@ def parse_target(text: str, name: str, where: str) -> Target:
 def _together(targets: Sequence[Target]) -> Target:
     """Several machines as one: what all of them compute in, the least memory of any, and nothing about speed."""
     name = ",".join(target.name for target in targets)
-    if any(_SEVERAL_MACHINES not in target.backends for target in targets):
-        raise TargetError(f"targets {name}: one bundle for several machines is built by {_SEVERAL_MACHINES} only")
+    backends = tuple(b for b in targets[0].backends if all(b in target.backends for target in targets))
+    if not backends:
+        raise TargetError(f"targets {name}: no backend builds for all of them; compile a bundle for each")
     memory = [target.memory_gib for target in targets if target.memory_gib is not None]
     return Target(
         name=name,
@@ -118,8 +123,8 @@ def _together(targets: Sequence[Target]) -> Target:
         kind=targets[0].kind,
         architecture=",".join(dict.fromkeys(target.architecture for target in targets)),
         dtypes=tuple(dtype for dtype in targets[0].dtypes if all(dtype in target.dtypes for target in targets)),
-        backends=(_SEVERAL_MACHINES,),
-        default_backend=_SEVERAL_MACHINES,
+        backends=backends,
+        default_backend=targets[0].default_backend if targets[0].default_backend in backends else backends[0],
         memory_gib=min(memory, default=None),
     )
 

@@ -11,16 +11,20 @@ if TYPE_CHECKING:
 
 
 class _Entry(NamedTuple):
-    """module: has the record as `BACKEND`. machines: kinds of targets it makes programs for."""
+    """module: has the record as `BACKEND`. machines: kinds of targets it makes programs for.
+
+    shared: whether a bundle of its can be for several machines.
+    """
 
     module: str
     machines: frozenset[str]
+    shared: bool = False
 
 
 _BACKENDS = {
     "migraphx": _Entry("specc.backends.migraphx", frozenset({"gpu"})),
     "ort": _Entry("specc.backends.ort", frozenset({"cpu"})),
-    "tensorrt": _Entry("specc.backends.tensorrt", frozenset({"gpu"})),
+    "tensorrt": _Entry("specc.backends.tensorrt", frozenset({"gpu"}), shared=True),
     "xla": _Entry("specc.backends.xla", frozenset({"cpu", "tpu"})),
 }
 
@@ -41,7 +45,11 @@ def load_backend(name: str) -> "Backend":
 def usable_backends(target: "Target") -> tuple[str, ...]:
     """The target's backends that this version can compile with, its default first."""
     names = sorted(target.backends, key=lambda name: name != target.default_backend)
-    return tuple(name for name in names if name in _BACKENDS and target.kind in _BACKENDS[name].machines)
+    return tuple(name for name in names if name in _BACKENDS and _takes(_BACKENDS[name], target))
+
+
+def _takes(entry: _Entry, target: "Target") -> bool:
+    return target.kind in entry.machines and (entry.shared or not target.is_several)
 
 
 def choose_backend(target: "Target", asked: str | None) -> "Backend":
@@ -56,7 +64,8 @@ def choose_backend(target: "Target", asked: str | None) -> "Backend":
         return load_backend(name)
     others = " or ".join(f"--backend {other}" for other in usable)
     way_out = f"try {others}" if others else "`specc targets` says which targets can be compiled for"
-    lacking = f"does not take to a {target.kind}" if name in _BACKENDS else "does not have"
+    machine = "several machines at once" if target.is_several else f"a {target.kind}"
+    lacking = f"does not take to {machine}" if name in _BACKENDS else "does not have"
     raise TargetError(
         f"target {target.name!r} needs backend {name!r}, which this version of specc {lacking}; {way_out}"
     )

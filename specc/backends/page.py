@@ -56,6 +56,7 @@ def _target_facts(backend: Backend, target: Target) -> dict[str, Any]:
         "architecture": target.architecture,
         "default": backend.name == target.default_backend,
         "command": f"specc compile MODEL --draft D --target {target.name}{choice} -o OUT" if ready else None,
+        "precision": "reference" if backend.default_precision is None else backend.default_precision(target),
         "presets": {preset: _preset(preset, target, backend) for preset in PRESETS},
     }
 

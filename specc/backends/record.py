@@ -122,7 +122,7 @@ class Backend:
     emit: lowers, stages and describes the programs of a request. toolchain: packages whose versions the manifest names.
     measure_threads: the fastest number of engine threads for a written bundle, None where threads mean nothing.
     computed: the dtype that its programs for a target compute a part in. row_scales: its 8-bit weights have one scale a
-    row, not one a block. default_precision: what a compile to a target takes when none is asked for, as the user would
+    row, not one a block. compiler_options: whether its compiler takes options by name. default_precision: what a compile to a target takes when none is asked for, as the user would
     write it; None: the reference.
 
     What follows is for docs/backends.md (`make docs`) and `specc emit`; nothing is compiled by it.
@@ -142,6 +142,7 @@ class Backend:
     computed: Computed
     container: Callable[[Target, bool], Container]
     row_scales: bool = False
+    compiler_options: bool = False
     eight_bit_verifier: bool = True
     default_precision: Callable[[Target], str] | None = None
     summary: str = ""

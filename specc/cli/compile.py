@@ -56,7 +56,7 @@ _PATH = click.Path(path_type=Path)
     "--precision",
     metavar="P",
     help="reference, balanced, int8, and/or PART=DTYPE,... (attention, mlp, head, kv, embedding, draft).  "
-    "[default: reference, for TensorRT balanced]",
+    "[default: the backend's own, see `specc backends`]",
 )
 @click.option("--fuse", is_flag=True, help="Add programs that run a whole round in one call.")
 @click.option(

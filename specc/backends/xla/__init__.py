@@ -40,6 +40,7 @@ BACKEND = Backend(
     computed=computed,
     container=_container,
     row_scales=True,
+    compiler_options=True,
     summary=__doc__,
     programs={**dict.fromkeys(("prefill", "verify", "catchup", "draft"), HOST_OPTIONS), "round": ROUND_OPTIONS},
     weight_dtypes=frozenset({"fp32", "fp16", "bf16", "int8"}),
