@@ -304,7 +304,10 @@ def _warnings(plan: _Plan, manifest: Manifest) -> Iterator[str]:
     if copies := engine_copies(manifest.programs, manifest.files):
         yield copies
         return
-    rounds = sum(program.kind == "round" for program in manifest.programs)
+    rounds = sum(program.kind == "round" and not program.weights for program in manifest.programs)
     if rounds:
         weights = sum(p.bytes for p in manifest.precision if not p.part.endswith((".kv", ".embedding", ".rope")))
         yield f"{rounds} round programs: with --fused each holds its own copy of the weights ({weights:,} bytes)"
+    because = plan.backend.portable_because
+    if because is not None and not all(p.built for p in manifest.programs) and (reason := because(plan.target)):
+        yield reason

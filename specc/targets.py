@@ -23,9 +23,11 @@ DTYPES = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8", "int4")
 
 _RATE = "tops_"
 _TEXTS = ("name", "title", "vendor", "kind", "architecture", "default_backend")
-_LISTS = ("dtypes", "backends", "environment")
+_LISTS = ("dtypes", "backends", "environment", "slices")
+_TABLES = ("xla", "sources")
 _FIGURES = ("memory_gib", "bandwidth_gb_s", "wavefront", *(_RATE + dtype for dtype in DTYPES))
-_KEYS = (*_TEXTS, *_LISTS, *_FIGURES, "exhaustive_tune", "in_place_caches", "notes", "sources")
+_KEYS = (*_TEXTS, *_LISTS, *_FIGURES, *_TABLES, "exhaustive_tune", "in_place_caches", "notes")
+_MESH = re.compile(r"[1-9][0-9]*(x[1-9][0-9]*){0,2}")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*=[A-Za-z0-9_,.~!-]+")
 
 
@@ -40,6 +42,7 @@ class Target:
     `NAME=VALUE`. exhaustive_tune: whether its compiler tries every form of a kernel: slow to build, faster to run.
     in_place_caches: whether MIGraphX programs of few rows write caches row by row, without copying them first.
     tops: dense peak rate of matrix products by dtype, 10^12 operations per second, no sparsity counted.
+    slices: arrangements of a host's chips ("2x4"), the smallest first. xla: what XLA's compiler is told of the machine.
     sources: the address each figure was taken from, by its key in the file.
     """
 
@@ -60,6 +63,8 @@ class Target:
     tops: Mapping[str, float] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     notes: str = ""
+    slices: tuple[str, ...] = ()
+    xla: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_several(self) -> bool:
@@ -154,6 +159,8 @@ def _target(table: Mapping[str, Any], name: str) -> Target:
         tops=MappingProxyType({dtype: figures[_RATE + dtype] for dtype in DTYPES if _RATE + dtype in figures}),
         sources=MappingProxyType(_sources(table, figures)),
         notes=_text(table, "notes") if "notes" in table else "",
+        slices=_names(table, "slices") if "slices" in table else (),
+        xla=MappingProxyType(_table(table, "xla")),
     )
     _check_agreement(target, name)
     return target
@@ -187,10 +194,15 @@ def _figure(table: Mapping[str, Any], key: str) -> float:
     return float(value)
 
 
+def _table(table: Mapping[str, Any], key: str) -> dict[str, Any]:
+    value = table.get(key, {})
+    if not isinstance(value, dict):
+        raise TargetError(f"{key!r} must be a table of key = value, found {value!r}")
+    return value
+
+
 def _sources(table: Mapping[str, Any], figures: Mapping[str, float]) -> dict[str, str]:
-    sources = table.get("sources", {})
-    if not isinstance(sources, dict):
-        raise TargetError(f"'sources' must be a table of figure = address, found {sources!r}")
+    sources = _table(table, "sources")
     for key in figures:
         if key not in sources:
             raise TargetError(f"figure {key!r} has no source; add it under [sources]")
@@ -214,6 +226,9 @@ def _check_agreement(target: Target, name: str) -> None:
     for dtype in target.tops:
         if dtype not in target.dtypes:
             raise TargetError(f"states {_RATE}{dtype}, but 'dtypes' lacks {dtype!r}")
+    for mesh in target.slices:
+        if not _MESH.fullmatch(mesh):
+            raise TargetError(f"'slices' holds {mesh!r}, which is no product of chips along axes, e.g. 2x4")
     for variable in target.environment:
         if not _VARIABLE.fullmatch(variable):
             raise TargetError(f"'environment' holds {variable!r}, which is not NAME=VALUE of plain characters")

@@ -25,7 +25,7 @@ _BACKENDS = {
     "migraphx": _Entry("specc.backends.migraphx", frozenset({"gpu"})),
     "ort": _Entry("specc.backends.ort", frozenset({"cpu"})),
     "tensorrt": _Entry("specc.backends.tensorrt", frozenset({"gpu"}), shared=True),
-    "xla": _Entry("specc.backends.xla", frozenset({"cpu", "tpu"})),
+    "xla": _Entry("specc.backends.xla", frozenset({"cpu", "gpu", "tpu"})),
 }
 
 

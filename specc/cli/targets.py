@@ -34,7 +34,8 @@ def _ready(target: Target) -> bool:
 
 
 def _record(target: Target) -> dict[str, object]:
-    return {**vars(target), "tops": dict(target.tops), "sources": dict(target.sources), "ready": _ready(target)}
+    tables = {"tops": dict(target.tops), "sources": dict(target.sources), "xla": dict(target.xla)}
+    return {**vars(target), **tables, "ready": _ready(target)}
 
 
 def _row(target: Target) -> list[str]:

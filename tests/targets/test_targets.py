@@ -91,6 +91,8 @@ def test_all_values_are_read() -> None:
         ("kind =", 'environment = ["A=1; rm"]\nkind =', "'environment' holds 'A=1; rm', which is not NAME=VALUE"),
         ("kind =", 'environment = "A=1"\nkind =', "'environment' must be a list of names, found 'A=1'"),
         ("[sources]", "sources = 3\n[other]", "unknown key 'other'"),
+        ("kind =", 'slices = ["2x"]\nkind =', "'slices' holds '2x', which is no product of chips along axes"),
+        ("kind =", "xla = 1\nkind =", "'xla' must be a table of key = value, found 1"),
     ],
 )
 def test_broken_file_is_refused_with_its_fault(old: str, new: str, message: str) -> None:

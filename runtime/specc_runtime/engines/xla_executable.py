@@ -7,7 +7,8 @@ from typing import Any
 
 import jax
 
-DEVICE = "device"  # key of what the device calls itself; every other one is a package whose version must be the same
+# What a device says of itself, by the executable's key for it; every other key is a package, its version the value.
+DEVICE = {"device": "device_kind", "compute_capability": "compute_capability"}
 
 Run = Callable[..., Sequence[jax.Array]]
 
@@ -24,6 +25,11 @@ def load_executable(path: Path) -> Run:
     device: Any = jax.devices()[0]
     devices = xla_client.DeviceList((device,))
     loaded: Any = device.client.deserialize_executable(path.read_bytes(), executable_devices=devices)
+    return flat_run(loaded, device)
+
+
+def flat_run(loaded: Any, device: Any) -> Run:
+    """A driver's executable as a function of flat arguments, which it takes to `device`."""
 
     def run(*arguments: Any) -> Sequence[jax.Array]:
         placed = [jax.device_put(argument, device) for argument in arguments]
@@ -34,8 +40,8 @@ def load_executable(path: Path) -> Run:
 
 
 def _here(name: str) -> str | None:
-    if name == DEVICE:
-        return str(jax.devices()[0].device_kind)
+    if name in DEVICE:
+        return str(getattr(jax.devices()[0], DEVICE[name], None))
     try:
         return version(name)
     except PackageNotFoundError:

@@ -5,7 +5,7 @@ from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
 from specc.backends.xla.evidence import EVIDENCE
 from specc.backends.xla.installed import require_jax
 from specc.backends.xla.machine import computed
-from specc.backends.xla.topologies import prepare_environment
+from specc.backends.xla.topologies import portable_because, prepare_environment
 from specc.bundle.staging import Staging
 from specc.targets import Target
 from specc_runtime.manifest import Program
@@ -41,6 +41,7 @@ BACKEND = Backend(
     container=_container,
     row_scales=True,
     compiler_options=True,
+    portable_because=portable_because,
     summary=__doc__,
     programs={**dict.fromkeys(("prefill", "verify", "catchup", "draft"), HOST_OPTIONS), "round": ROUND_OPTIONS},
     weight_dtypes=frozenset({"fp32", "fp16", "bf16", "int8"}),

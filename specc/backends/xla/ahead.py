@@ -14,7 +14,7 @@ from specc.backends.xla.program import FlatProgram
 from specc.backends.xla.topologies import Chip
 from specc.errors import BuildError, OptionError
 
-_OPTION = re.compile(r"(No such compile option|Failed to parse '.*' into flag).*")
+_OPTION = re.compile(r"(No such compile option|Failed to parse '.*' into flag|While setting option).*")
 _SIZES = ("argument", "output", "alias", "temp")
 _MEMORY = re.compile(r"Used (\S+) of (\S+) hbm", re.IGNORECASE)
 
@@ -38,8 +38,7 @@ def build(name: str, flat: FlatProgram, chip: Chip, options: Mapping[str, str] =
     arguments = [_placed(argument, sharding) for argument in flat.arguments()]
     started = time.monotonic()
     try:
-        platform = str(chip.device.platform)
-        lowered = flat.jitted().trace(*arguments).lower(lowering_platforms=(platform,))
+        lowered = flat.jitted().trace(*arguments).lower(lowering_platforms=(chip.platform,))
         compiled = lowered.compile(compiler_options=dict(options))
     except Exception as error:  # of the compiler's own kinds
         if wrong := _OPTION.search(str(error)):

@@ -8,7 +8,7 @@ from jax import export
 from specc.backends.xla.ahead import Built, build
 from specc.backends.xla.machine import Machine, machine_of
 from specc.backends.xla.program import FlatProgram
-from specc.backends.xla.topologies import Chip, chip_of
+from specc.backends.xla.topologies import Chip, chip_of, missing_compiler
 from specc.bundle.staging import Staging
 from specc.errors import BuildError, OptionError
 from specc.targets import Target
@@ -37,7 +37,7 @@ class Destination:
         if options and chip is None:
             raise OptionError(
                 f"xla-option: programs for {target.name} are compiled where they are loaded; leave --xla-option out"
-                + (", or install the compiler: pip install 'specc[tpu]'" if target.kind == "tpu" else "")
+                + (f", or install the compiler: {way_out}" if (way_out := missing_compiler(target)) else "")
             )
         return cls(target, machine_of(target), chip, options)
 

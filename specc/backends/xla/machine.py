@@ -24,15 +24,21 @@ class Machine:
 
 CPU = Machine("cpu")
 
-_PLATFORMS = {"cpu": "cpu", "tpu": "tpu", "gpu": "cuda"}
 _NAMES = {"bf16": "bfloat16", "fp16": "float16"}
 _ROWS = {"tpu": 8}  # one row never reaches the matrix unit: 3.5 times the estimated cycles of a token of 8B
+
+
+def platform_of(target: Target) -> str:
+    """JAX's name for the target's kind of device."""
+    if target.kind != "gpu":
+        return target.kind
+    return "rocm" if target.architecture.startswith("gfx") else "cuda"
 
 
 def machine_of(target: Target) -> Machine:
     """The machine that a target file describes."""
     return Machine(
-        platform=_PLATFORMS[target.kind],
+        platform=platform_of(target),
         matrix_dtypes=frozenset(_NAMES[dtype] for dtype in target.dtypes if dtype in _NAMES),
         matrix_rows=_ROWS.get(target.kind, 1),
     )

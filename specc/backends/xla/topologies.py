@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
+from specc.backends.xla.cuda_description import cuda_description
+from specc.backends.xla.hardware import Hardware, hardware_of
+from specc.backends.xla.machine import platform_of
 from specc.errors import BuildError
 from specc.targets import Target
 
@@ -20,23 +23,29 @@ ENVIRONMENT = {
     "TPU_MIN_LOG_LEVEL": "3",
     "TPU_STDERR_LOG_LEVEL": "3",
 }
-TPU_COMPILER = "libtpu"
+_AXES = 3  # of the chips of a host
 
 
 @dataclass(frozen=True)
-class Topology:
-    """name: libtpu's, of the smallest slice there is of a chip. bounds: chips of a host along three axes."""
+class Compiler:
+    """What compiles for a platform without a device of it.
 
-    name: str
-    bounds: tuple[int, int, int]
+    module: found where it is installed. packages: an executable is only for the versions that made it. extra: of specc,
+    that installs it. identity: what a device says of itself that an executable is for.
+    """
+
+    module: str
+    packages: tuple[str, ...]
+    extra: str
+    identity: str
+
+    def is_installed(self) -> bool:
+        return importlib.util.find_spec(self.module) is not None
 
 
-_TPUS: Mapping[str, Topology] = {
-    "v4": Topology("v4:2x2x1", (2, 2, 1)),
-    "v5e": Topology("v5e:1x1", (1, 1, 1)),
-    "v5p": Topology("v5p:2x2x1", (2, 2, 1)),
-    "v6e": Topology("v6e:1x1", (1, 1, 1)),
-    "tpu7x": Topology("tpu7x:2x2x1", (2, 2, 1)),
+COMPILERS = {
+    "tpu": Compiler("libtpu", ("jaxlib", "libtpu"), "tpu", "device"),
+    "cuda": Compiler("jax_cuda13_plugin", ("jaxlib", "jax-cuda13-pjrt"), "cuda-aot", "compute_capability"),
 }
 
 
@@ -44,35 +53,68 @@ _TPUS: Mapping[str, Topology] = {
 class Chip:
     """One device to compile for.
 
-    device: JAX's description of it. made_for: what a loader compares with its own, by name, before it trusts an
-    executable: the compiler's package and version, jaxlib's, and what the device calls itself.
+    platform: JAX's name for its kind. device: JAX's description of it. made_for: what a loader compares with its own,
+    by name, before it trusts an executable: versions of the compiler's packages, and what the device says of itself.
     """
 
+    platform: str
     device: Any
     made_for: Mapping[str, str]
 
 
 def chip_of(target: Target) -> Chip | None:
-    """The chip of a target; None if no compiler for it is installed here, or it is this machine's own processor.
+    """The chip of a target; None if no compiler for it is installed here, or the target's file does not describe it.
 
     Raises BuildError: the compiler is there and does not know the chip.
     """
-    if target.kind != "tpu" or importlib.util.find_spec(TPU_COMPILER) is None:
+    platform, hardware = platform_of(target), hardware_of(target)
+    compiler = COMPILERS.get(platform)
+    if compiler is None or not compiler.is_installed():
         return None
-    if target.architecture not in _TPUS:
-        raise BuildError(f"xla: no topology for {target.architecture!r}; known: {', '.join(_TPUS)}")
+    if platform == "tpu":
+        described = _tpu(target, hardware)
+    elif hardware.gpu is None:
+        return None
+    else:
+        described = _described("cuda", topology="1x1x1", target_config=cuda_description(target, hardware.gpu))
+    device: Any = described.devices[0]
+    says = {"device": "device_kind"}.get(compiler.identity, compiler.identity)
+    made_for = {name: version(name) for name in compiler.packages} | {compiler.identity: str(getattr(device, says))}
+    return Chip(platform, device, made_for)
+
+
+def _tpu(target: Target, hardware: Hardware) -> Any:
+    if not target.slices:
+        raise BuildError(f"xla: the target file of {target.name} has no 'slices'; add the smallest that libtpu knows")
+    sizes = [int(size) for size in target.slices[0].split("x")]
+    bounds = (*sizes, *[1] * (_AXES - len(sizes)))
+    name, config = f"{target.architecture}:{target.slices[0]}", hardware.chip_config
+    return _described("tpu", topology_name=name, chips_per_host_bounds=bounds, chip_config_name=config)
+
+
+def _described(platform: str, **asked: Any) -> Any:
     from jax.experimental import topologies
 
-    topology = _TPUS[target.architecture]
     try:
-        described = topologies.get_topology_desc(
-            platform="tpu", topology_name=topology.name, chips_per_host_bounds=topology.bounds
-        )
+        return topologies.get_topology_desc(platform=platform, **asked)
     except Exception as error:  # of the compiler's own kinds
-        raise BuildError(f"xla: libtpu refuses {topology.name}: {' '.join(str(error).split())[:300]}") from error
-    device: Any = described.devices[0]
-    made_for = {name: version(name) for name in ("jaxlib", TPU_COMPILER)} | {"device": str(device.device_kind)}
-    return Chip(device, made_for)
+        name = asked.get("topology_name", platform)
+        raise BuildError(f"xla: the compiler refuses {name}: {' '.join(str(error).split())[:300]}") from error
+
+
+def missing_compiler(target: Target) -> str | None:
+    """What installs the compiler for a target, if it is missing here."""
+    compiler = COMPILERS.get(platform_of(target))
+    return f"pip install 'specc[{compiler.extra}]'" if compiler is not None and not compiler.is_installed() else None
+
+
+def portable_because(target: Target) -> str | None:
+    """Why programs for an accelerator were not compiled here, and what to do."""
+    if target.kind == "cpu":
+        return None
+    way_out = missing_compiler(target)
+    reason = "it can't be done without one" if way_out is None else f"to do it here: {way_out}"
+    return f"programs for {target.name} are compiled where they are loaded; {reason}"
 
 
 def prepare_environment() -> None:

@@ -1,6 +1,5 @@
 """Real executables for TPUs that are not here: `make test-aot`."""
 
-import math
 from pathlib import Path
 
 import pytest
@@ -14,17 +13,14 @@ from specc.backends.xla.program import step_program
 from specc.backends.xla.topologies import chip_of, prepare_environment
 from specc.errors import BuildError, OptionError
 from specc.targets import load_target
-from specc_runtime.bundle import open_bundle
-from specc_runtime.manifest import Manifest
 from tests.backends.xla.abstract_model import eight_billion
+from tests.backends.xla.ahead_bundles import built, check_executables
 from tests.support.refusals import refuses
-from tests.support.tiny_models import compiled, tiny_model
+from tests.support.tiny_models import tiny_model
 
 prepare_environment()
 
 TPUS = ("tpu-v4", "tpu-v5e", "tpu-v5p", "tpu-v6e", "tpu7x")
-GAMMA = 3
-ROWS = 128  # a multiple of a tile's columns: of other numbers the compiler pads the caches
 
 
 @pytest.fixture(scope="module")
@@ -32,24 +28,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_model(tmp_path_factory.mktemp("ahead") / "model", max_position_embeddings=256)
 
 
-def built(model: Path, output: Path, target: str, **more: object) -> Manifest:
-    compiled(model, output, "slice:2", gammas=(GAMMA,), target=target, context=ROWS - GAMMA - 1, fuse=True, **more)
-    return open_bundle(output, "hashes").manifest
-
-
 @pytest.mark.parametrize("target", TPUS)
 def test_every_tpu(model: Path, tmp_path: Path, target: str) -> None:
-    """Every program is built, writes all its caches in place and fits; who may load it is said."""
-    manifest = built(model, tmp_path / "bundle", target)
-    for program in manifest.programs:
-        made = program.executable
-        assert program.built
-        assert made is not None
-        state = sum(4 * math.prod(state.shape) for state in program.state)
-        assert made.sizes["alias"] == state
-        assert made.sizes["headroom"] > 0
-        assert set(made.made_for) == {"jaxlib", "libtpu", "device"}
-        assert (tmp_path / "bundle" / made.file).stat().st_size > 10_000
+    bundle = tmp_path / "bundle"
+    check_executables(built(model, bundle, target), bundle, {"jaxlib", "libtpu", "device"})
 
 
 def test_16_and_8_bits(model: Path, tmp_path: Path) -> None:

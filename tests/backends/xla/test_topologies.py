@@ -1,0 +1,36 @@
+import pytest
+
+from specc.backends.xla import topologies
+from specc.backends.xla.topologies import COMPILERS, Compiler, chip_of, missing_compiler, portable_because
+from specc.targets import load_target
+
+EXTRAS = {"tpu-v5e": "specc[tpu]", "h100": "specc[cuda-aot]"}
+
+
+@pytest.fixture
+def without_compilers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is found, whatever is installed here."""
+    absent = {name: Compiler("no_such_module", (), made.extra, made.identity) for name, made in COMPILERS.items()}
+    monkeypatch.setattr(topologies, "COMPILERS", absent)
+
+
+@pytest.mark.usefixtures("without_compilers")
+@pytest.mark.parametrize("name", EXTRAS)
+def test_a_missing_compiler_is_one_line_that_says_what_installs_it(name: str) -> None:
+    target = load_target(name)
+    assert chip_of(target) is None
+    assert missing_compiler(target) == f"pip install '{EXTRAS[name]}'"
+    assert portable_because(target) == (
+        f"programs for {name} are compiled where they are loaded; to do it here: pip install '{EXTRAS[name]}'"
+    )
+
+
+def test_what_nothing_compiles_for_here() -> None:
+    """AMD's GPUs need one at hand; this machine's own processor is compiled for when it loads a program."""
+    for name in ("mi300x", "cpu"):
+        assert chip_of(load_target(name)) is None
+        assert missing_compiler(load_target(name)) is None
+    assert portable_because(load_target("cpu")) is None
+    assert portable_because(load_target("mi300x")) == (
+        "programs for mi300x are compiled where they are loaded; it can't be done without one"
+    )
