@@ -249,7 +249,7 @@ def _drafter_records(
 def _measured(plan: _Plan, manifest: Manifest, staging: Staging, measure: Measure, progress: Progress) -> Manifest:
     """What only the finished programs can tell: best number of threads, distance from the checkpoint, speculation."""
     written = Bundle(staging.root, manifest)
-    if manifest.threads is None and plan.backend.measure_threads is not None:
+    if manifest.threads is None and plan.backend.measure_threads is not None and _runs_here(plan):
         with progress.step("measuring threads"):
             manifest = replace(manifest, threads=plan.backend.measure_threads(written))
     if not _runs_here(plan):

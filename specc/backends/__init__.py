@@ -23,7 +23,7 @@ class _Entry(NamedTuple):
 
 _BACKENDS = {
     "migraphx": _Entry("specc.backends.migraphx", frozenset({"gpu"})),
-    "ort": _Entry("specc.backends.ort", frozenset({"cpu"})),
+    "ort": _Entry("specc.backends.ort", frozenset({"cpu", "gpu"})),
     "tensorrt": _Entry("specc.backends.tensorrt", frozenset({"gpu"}), shared=True),
     "xla": _Entry("specc.backends.xla", frozenset({"cpu", "gpu", "tpu"})),
 }

@@ -1,6 +1,7 @@
-"""ONNX Runtime: one graph a model with open widths, chained by the host; `--fuse` adds whole rounds."""
+"""ONNX Runtime: one graph a model with open widths, chained by the host."""
 
 from specc.backends.arithmetic import StoredPart
+from specc.backends.ort.cuda import default_precision
 from specc.backends.ort.emit import emit
 from specc.backends.ort.evidence import EVIDENCE
 from specc.backends.ort.threads import measure_threads
@@ -8,13 +9,27 @@ from specc.backends.record import Backend, Container
 from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
 from specc.targets import Target
 
+SUMMARY = (
+    "ONNX Runtime: one graph a model with open widths, chained by the host; `--fuse` adds whole rounds. On NVIDIA "
+    "GPUs, untested on device: attention in fp16, products in the dtype of their weights, no rounds, no `recompute`."
+)
 
-def _computed(_target: Target, stored: StoredPart) -> str:
-    """8-bit weights by 8-bit activations; the kernels for x86 widen 16 bits to fp32."""
-    return stored.widened
+
+def _computed(target: Target, stored: StoredPart) -> str:
+    """8-bit weights by 8-bit activations; the kernels for x86 widen 16 bits to fp32. On a GPU as they are stored."""
+    if target.kind == "cpu" or not stored.is_multiplied:
+        return stored.widened
+    return stored.caches if stored.dtype == "int8" else stored.dtype
 
 
-def _container(_target: Target, _built: bool) -> Container:
+def _container(target: Target, _built: bool) -> Container:
+    if target.kind == "gpu":
+        return Container(
+            "nvidia/cuda:13.0.1-cudnn-runtime-ubuntu24.04",
+            ("https://hub.docker.com/r/nvidia/cuda/tags", "https://pypi.org/project/onnxruntime-gpu/"),
+            ("onnxruntime-gpu",),
+            devices=("--gpus all",),
+        )
     return Container("python:3.12-slim", ("https://hub.docker.com/_/python",), ("onnxruntime",))
 
 
@@ -27,7 +42,8 @@ BACKEND = Backend(
     toolchain=("onnxruntime", "onnx", "onnx_ir"),
     computed=_computed,
     container=_container,
-    summary=__doc__,
+    default_precision=default_precision,
+    summary=SUMMARY,
     programs={
         **dict.fromkeys(("prefill", "verify", "recompute", "catchup", "draft"), HOST_OPTIONS),
         "round": ROUND_OPTIONS,

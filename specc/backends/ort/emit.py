@@ -2,6 +2,9 @@
 
 from dataclasses import replace
 
+import onnx_ir as ir
+
+from specc.backends.ort import cuda
 from specc.backends.record import CoreModel, EmitRequest, owned_state, signature
 from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
 from specc.bundle.staging import Staging
@@ -17,6 +20,8 @@ REQUIRES = ("ort>=1.32",)
 
 def emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
     """One file a model: programs that differ only in their width share its session, hence its prepacked weights."""
+    if request.target.kind == "gpu":
+        return _emit_for_cuda(request, staging)
     width = request.prefill_width
     programs = _open_programs(request.verifier, staging, ("prefill", "verify"), width, drafter=None)
     programs += _recompute_program(request.verifier, staging, width)
@@ -25,6 +30,17 @@ def emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
         if request.fuse:
             programs += tuple(_round_program(request, key, gamma, staging) for gamma in request.gammas)
     return programs
+
+
+def _emit_for_cuda(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
+    """The same without rounds, and without `recompute`: attention over fp32 caches has no kernel there."""
+    cuda.check_request(request)
+    owners = [(request.verifier, None), *((core, key) for key, core in request.drafters.items())]
+    programs: tuple[Program, ...] = ()
+    for core, drafter in owners:
+        kinds: tuple[ProgramKind, ...] = ("prefill", "verify") if drafter is None else ("catchup", "draft")
+        programs += _programs(core, cuda.cuda_graph(core), staging, kinds, request.prefill_width, drafter)
+    return tuple(replace(program, requires=cuda.REQUIRES) for program in programs)
 
 
 def _recompute_program(verifier: CoreModel, staging: Staging, width: int) -> tuple[Program, ...]:
@@ -48,12 +64,25 @@ def _open_programs(
     drafter: str | None,
     path: str | None = None,
 ) -> tuple[Program, ...]:
-    """The programs of one decoder: one graph that takes up to `width` tokens, in a file of the decoder's name."""
+    """The programs of one decoder on the CPU."""
+    graph = legalize(bake_topology(core.graph.clone(), None), "ort", OPS)
+    return _programs(core, graph, staging, kinds, width, drafter, path)
+
+
+def _programs(
+    core: CoreModel,
+    graph: ir.Model,
+    staging: Staging,
+    kinds: tuple[ProgramKind, ...],
+    width: int,
+    drafter: str | None,
+    path: str | None = None,
+) -> tuple[Program, ...]:
+    """The programs of one graph that takes up to `width` tokens, in a file of the decoder's name."""
     path = path or f"programs/{core.role}.onnx"
-    graph = bake_topology(core.graph.clone(), None)
     state = core.state()
     inputs, outputs = signature(graph, state)
-    staging.add_graph(path, legalize(graph, "ort", OPS))
+    staging.add_graph(path, graph)
     return tuple(
         Program(
             id=f"{core.role}.{kind}",

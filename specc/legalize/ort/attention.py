@@ -18,6 +18,7 @@ ROTATED_HEAD_MULTIPLE = 16  # head sizes whose rotation GroupQueryAttention does
 MIN_ROWS = 2  # GroupQueryAttention takes another path for one row, whose sums differ in the last bits
 
 
+@rewrites(VISIBILITY, on="ort-cuda")
 @rewrites(VISIBILITY, on="ort")
 def visibility(node: ir.Node, body: Body) -> None:
     """Left alone, to go once nothing reads it: GroupQueryAttention takes no mask and sees what a chain sees."""
@@ -32,30 +33,46 @@ def visibility(node: ir.Node, body: Body) -> None:
 @rewrites(ATTENTION, on="ort")
 def attention(node: ir.Node, body: Body) -> Sequence[ir.Value]:
     """Packed q, k, v, the rotation inside the op where the op has it for this head size."""
-    call = _Call(node, body)
-    if call.rotates_inside:
-        return call.grouped([call.rows.padded(call.qkv), None, None])
-    return call.grouped(call.rotated(call.split()))
+    return _packed(_Call(node, body, _PaddedRows))
+
+
+@rewrites(ATTENTION, on="ort-cuda")
+def attention_on_cuda(node: ir.Node, body: Body) -> Sequence[ir.Value]:
+    """The same; the CUDA kernels take a single row as it is."""
+    return _packed(_Call(node, body, _Rows))
 
 
 @rewrites(ATTENTION_QK_NORM, on="ort")
 def attention_qk_norm(node: ir.Node, body: Body) -> Sequence[ir.Value]:
     """q, k, v apart, q and k normed head by head before they are rotated."""
-    call = _Call(node, body)
-    q, k, v = call.split()
-    query_norm, key_norm = inputs_of(node)[-2:]
-    normed = [call.normed(q, query_norm), call.normed(k, key_norm), v]
+    return _normed(_Call(node, body, _PaddedRows))
+
+
+@rewrites(ATTENTION_QK_NORM, on="ort-cuda")
+def attention_qk_norm_on_cuda(node: ir.Node, body: Body) -> Sequence[ir.Value]:
+    """The same; the CUDA kernels take a single row as it is."""
+    return _normed(_Call(node, body, _Rows))
+
+
+def _packed(call: "_Call") -> Sequence[ir.Value]:
+    if call.rotates_inside:
+        return call.grouped([call.rows.padded(call.qkv), None, None])
+    return call.grouped(call.rotated(call.split()))
+
+
+def _normed(call: "_Call") -> Sequence[ir.Value]:
+    normed = call.normed()
     return call.grouped(normed if call.rotates_inside else call.rotated(normed))
 
 
 class _Call:
-    """One call of a core attention function and what GroupQueryAttention makes of it."""
+    """One call of a core attention function and what GroupQueryAttention makes of it. rows: of what it is fed."""
 
-    def __init__(self, node: ir.Node, body: Body) -> None:
+    def __init__(self, node: ir.Node, body: Body, rows: "type[_Rows]") -> None:
         self._node, self._body = node, body
         values = inputs_of(node)
         self.qkv, self._past_key, self._past_value, position, self._position_ids, _, self._cos, self._sin = values[:8]
-        self.rows = _Rows(body, self._position_ids, position)
+        self.rows = rows(body, self._position_ids, position)
         self._heads, self._kv_heads, self._head_dim = (
             node.attributes[name].as_int() for name in ("heads", "kv_heads", "head_dim")
         )
@@ -76,8 +93,13 @@ class _Call:
         sizes = self._body.constant([count * self._head_dim for count in counts])
         return list(self._body.ops("Split", self.rows.padded(self.qkv), sizes, outputs=3, axis=-1))
 
-    def normed(self, flat: ir.Value, weight: ir.Value) -> ir.Value:
-        """RMS norm over each head."""
+    def normed(self) -> list[ir.Value]:
+        """The same, with an RMS norm over each head of q and k."""
+        q, k, v = self.split()
+        query_norm, key_norm = inputs_of(self._node)[-2:]
+        return [self._normed(q, query_norm), self._normed(k, key_norm), v]
+
+    def _normed(self, flat: ir.Value, weight: ir.Value) -> ir.Value:
         body, epsilon = self._body, self._node.attributes["epsilon"].as_float()
         heads = body.op("Reshape", flat, body.constant([0, 0, -1, self._head_dim]))
         scaled = body.op("SimplifiedLayerNormalization", heads, weight, axis=-1, epsilon=epsilon)
@@ -117,7 +139,7 @@ class _Call:
 
 
 class _Rows:
-    """At least two rows for the op: a single one is fed twice, and its spare cache row overwritten by the next call.
+    """The rows that the op is fed, and how many keys there are then.
 
     All of it hangs on values that every layer shares, so that the layers' copies fall together.
     """
@@ -130,12 +152,31 @@ class _Rows:
             )
         self._body = body
         self._width = body.op("Shape", position_ids, start=1, end=2)
-        self._fed = body.op("Max", self._width, body.constant([MIN_ROWS]))
+        self._fed = self._count()
+        self.total = body.op("Cast", body.op("Add", position, self._fed), to=ir.DataType.INT32)
+        self.last = body.op("Sub", self.total, body.constant([1], np.int32))
+
+    def _count(self) -> ir.Value:
+        return self._width
+
+    def padded(self, qkv: ir.Value) -> ir.Value:
+        return qkv
+
+    def cut(self, y: ir.Value) -> ir.Value:
+        return y
+
+
+class _PaddedRows(_Rows):
+    """At least two rows: a single one is fed twice, and its spare cache row overwritten by the next call."""
+
+    def __init__(self, body: Body, position_ids: ir.Value, position: ir.Value) -> None:
+        super().__init__(body, position_ids, position)
         last = body.op("Sub", self._width, body.constant([1]))
         count = body.op("Squeeze", self._fed, body.constant([0]))
         self._index = body.op("Min", body.op("Range", body.constant(0), count, body.constant(1)), last)
-        self.total = body.op("Cast", body.op("Add", position, self._fed), to=ir.DataType.INT32)
-        self.last = body.op("Sub", self.total, body.constant([1], np.int32))
+
+    def _count(self) -> ir.Value:
+        return self._body.op("Max", self._width, self._body.constant([MIN_ROWS]))
 
     def padded(self, qkv: ir.Value) -> ir.Value:
         return self._body.op("Gather", qkv, self._index, axis=1)

@@ -9,6 +9,7 @@ from specc.core.inspection import inputs_of
 from specc.legalize.rewriting import rewrites
 
 
+@rewrites("RMSNormalization", on="ort-cuda")
 @rewrites("RMSNormalization", on="ort")
 def rms_normalization(node: ir.Node, body: Body) -> Sequence[ir.Value]:
     """The contrib name of the same op; right after a residual addition, both in one op."""
