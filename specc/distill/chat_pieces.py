@@ -17,12 +17,14 @@ _MARKS = ("\u2460first\u2460", "\u2461second\u2461", "\u2462third\u2462")
 class ChatPieces:
     """Token ids between the turns of a chat.
 
-    opening: up to the first word of the user. to_assistant: from the end of what the user said to the first word of
-    the answer. to_user: from the end of the answer to the next word of the user. ends: ids that end a turn.
+    openings: up to the first word of the user: the template's own and, where that has more before the user's turn
+    (a system message), the turn's header alone: without the message a model asks, and quotes, other things.
+    to_assistant: from the end of what the user said to the first word of the answer. to_user: from the end of the
+    answer to the next word of the user. ends: ids that end a turn.
     Without a chat template `to_assistant` and `to_user` are empty: one text follows the other.
     """
 
-    opening: tuple[int, ...]
+    openings: tuple[tuple[int, ...], ...]
     to_assistant: tuple[int, ...]
     to_user: tuple[int, ...]
     ends: frozenset[int]
@@ -30,6 +32,11 @@ class ChatPieces:
     @property
     def has_turns(self) -> bool:
         return bool(self.to_assistant)
+
+    @property
+    def opening(self) -> int:
+        """Tokens that belong to every opening's length: what the shortest has."""
+        return min(map(len, self.openings))
 
 
 def chat_pieces(files: TokenizerFiles, source: str) -> ChatPieces:
@@ -43,15 +50,18 @@ def chat_pieces(files: TokenizerFiles, source: str) -> ChatPieces:
         start = files.bos_id if files.bos_id is not None else min(ends, default=None)
         if start is None:
             raise CheckpointError(f"{source}: no chat template and no BOS or EOS to start text from; add one of them")
-        return ChatPieces((start,), (), (), ends)
+        return ChatPieces(((start,),), (), (), ends)
     opening, to_assistant, to_user = _split(files.chat_template, _special_tokens(tokenizer, files))
 
     def ids(text: str) -> tuple[int, ...]:
         return tuple(tokenizer.encode(text, add_special_tokens=False).ids)
 
-    pieces = ChatPieces(ids(opening), ids(to_assistant), ids(to_user), ends)
-    turn_ends = {piece[0] for piece in (pieces.to_assistant, pieces.to_user) if piece}
-    return ChatPieces(pieces.opening, pieces.to_assistant, pieces.to_user, ends | turn_ends)
+    answered, asked = ids(to_assistant), ids(to_user)
+    ends |= {piece[0] for piece in (answered, asked) if piece}
+    end = tokenizer.decode(asked[:1], skip_special_tokens=False)
+    header = to_user.removeprefix(end).lstrip()
+    openings = [opening, header] if header and opening != header and opening.endswith(header) else [opening]
+    return ChatPieces(tuple(ids(text) for text in openings), answered, asked, ends)
 
 
 def _split(template: str, special_tokens: Mapping[str, str]) -> tuple[str, str, str]:

@@ -8,10 +8,12 @@ import torch
 from torch import Tensor
 
 from specc.distill.chat_pieces import ChatPieces
-from specc.distill.verifier import Verifier
+from specc.distill.verifier import States, Verifier
 
-USER_TEMPERATURE = 0.9
-ANSWER_TEMPERATURES = (0.0, 0.7, 1.0)  # in turn: drafters meet greedy and sampled answers
+USER_TEMPERATURE = 1.0
+ANSWER_TEMPERATURES = (0.0, 0.6, 1.0)  # in turn: drafters meet greedy and sampled answers
+
+_LOOP_WINDOW, _LOOP_GRAM = 48, 3
 
 
 @dataclass
@@ -22,6 +24,7 @@ class _Speaker:
     answering: bool = False
     turn_is_new: bool = True
     forced: list[int] = field(default_factory=list)
+    said: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,7 @@ class Conversations:
 def converse(
     verifier: Verifier,
     pieces: ChatPieces,
+    opening: tuple[int, ...],
     feature_layers: tuple[int, ...],
     sequences: int,
     length: int,
@@ -52,21 +56,22 @@ def converse(
 ) -> Conversations:
     """Let the verifier talk to itself in `sequences` chats at once, `length` tokens each or until `deadline`.
 
+    opening: what all chats begin with. A turn that runs into a loop is ended: all it would teach is the loop.
     deadline: as `time.monotonic` tells it. stepped: called after every token of all chats.
     """
     generator = torch.Generator(verifier.device).manual_seed(seed)
     speakers = [_Speaker(ANSWER_TEMPERATURES[i % len(ANSWER_TEMPERATURES)]) for i in range(sequences)]
-    opening = torch.tensor([pieces.opening], device=verifier.device)
-    cache = verifier.new_cache(1, opening.shape[1])
-    states = verifier.forward(opening, cache, feature_layers)
+    begun = torch.tensor([opening], device=verifier.device)
+    cache = verifier.new_cache(1, begun.shape[1])
+    states = verifier.forward(begun, cache, feature_layers)
     cache = cache.repeat(sequences, length)
-    record = _Record(sequences)
-    record.add(opening, states.last, states.features, verifier.logits(states.last), [False] * sequences)
+    record = _Record(sequences, length, verifier, len(feature_layers))
+    record.add(begun, states, verifier.logits(states.last), [False] * sequences)
     while cache.length < length and time.monotonic() < deadline:
         answers = [s.answering and not s.forced for s in speakers]
         fed = _next_tokens(record.logits, speakers, pieces, generator)
         states = verifier.forward(fed[:, None], cache, feature_layers)
-        record.add(fed[:, None], states.last, states.features, verifier.logits(states.last), answers)
+        record.add(fed[:, None], states, verifier.logits(states.last), answers)
         stepped()
     return record.conversations([s.answer_temperature for s in speakers])
 
@@ -83,7 +88,8 @@ def _next_tokens(logits: Tensor, speakers: list[_Speaker], pieces: ChatPieces, g
             drawn[row] = speaker.forced.pop(0)
             continue
         speaker.turn_is_new = False
-        if drawn[row] in pieces.ends:
+        speaker.said.append(drawn[row])
+        if drawn[row] in pieces.ends or loops(speaker.said):
             _hand_over(speaker, drawn[row], pieces)
     return torch.tensor(drawn, device=logits.device)
 
@@ -93,6 +99,16 @@ def _hand_over(speaker: _Speaker, end: int, pieces: ChatPieces) -> None:
     speaker.forced = list(piece[1:] if piece and piece[0] == end else piece) if pieces.has_turns else []
     speaker.answering = pieces.has_turns and not speaker.answering
     speaker.turn_is_new = True
+    speaker.said = []
+
+
+def loops(said: list[int]) -> bool:
+    """Whether most of what was said last was said before in the same turn (looked at now and then)."""
+    if len(said) < 2 * _LOOP_WINDOW or len(said) % (_LOOP_WINDOW // 4):
+        return False
+    grams = [tuple(said[i : i + _LOOP_GRAM]) for i in range(len(said) - _LOOP_GRAM + 1)]
+    earlier, last = set(grams[:-_LOOP_WINDOW]), grams[-_LOOP_WINDOW:]
+    return sum(gram in earlier for gram in last) > _LOOP_WINDOW // 2
 
 
 def draw(logits: Tensor, temperatures: Tensor, generator: torch.Generator) -> Tensor:
@@ -109,22 +125,34 @@ def draw(logits: Tensor, temperatures: Tensor, generator: torch.Generator) -> Te
 
 
 class _Record:
-    """Collects steps; a first step of one sequence stands for all of them."""
+    """What each step leaves, written in place: small tensors kept between large ones would scatter the heap.
 
-    def __init__(self, sequences: int) -> None:
-        self._sequences = sequences
-        self._steps: list[tuple[Tensor, ...]] = []
+    A first step of one sequence stands for all of them.
+    """
+
+    def __init__(self, sequences: int, length: int, verifier: Verifier, features: int) -> None:
+        hidden = verifier.spec.hidden
+        self._filled = 0
+        self._tokens = torch.empty(sequences, length, dtype=torch.int32)
+        self._answers = torch.empty(sequences, length, dtype=torch.bool)
+        self._last = torch.empty(sequences, length, hidden, dtype=torch.float16)
+        self._features = torch.empty(sequences, length, features * hidden, dtype=torch.float16)
+        self._log_partition = torch.empty(sequences, length)
         self.logits = torch.empty(0)
 
-    def add(self, tokens: Tensor, last: Tensor, features: Tensor, logits: Tensor, answers: list[bool]) -> None:
-        width = tokens.shape[1]
-        rows = (tokens.int(), last.half(), clamped_half(features), torch.logsumexp(logits, -1))
-        flags = torch.tensor(answers)[:, None].expand(-1, width)
-        self._steps.append((*(t.cpu().expand(self._sequences, *t.shape[1:]) for t in rows), flags))
-        self.logits = logits[:, -1].expand(self._sequences, -1).clone()
+    def add(self, tokens: Tensor, states: States, logits: Tensor, answers: list[bool]) -> None:
+        new = slice(self._filled, self._filled + tokens.shape[1])
+        self._tokens[:, new] = tokens
+        self._answers[:, new] = torch.tensor(answers)[:, None]
+        self._last[:, new] = states.last
+        self._features[:, new] = clamped_half(states.features)
+        self._log_partition[:, new] = torch.logsumexp(logits, -1)
+        self._filled = new.stop
+        self.logits = logits[:, -1].expand(len(self._tokens), -1).clone()
 
     def conversations(self, temperatures: list[float]) -> Conversations:
-        tokens, last, features, log_partition, answers = (torch.cat(part, 1) for part in zip(*self._steps, strict=True))
+        whole = (self._tokens, self._answers, self._last, self._features, self._log_partition)
+        tokens, answers, last, features, log_partition = (rows[:, : self._filled] for rows in whole)
         return Conversations(tokens, answers, last, features, log_partition, torch.tensor(temperatures))
 
 

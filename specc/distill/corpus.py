@@ -53,13 +53,16 @@ class Corpus:
         """Tokens to train on."""
         return sum(self._shards[shard].tokens.shape[1] for shard, _ in self.trained)
 
-    def epoch(self, size: int, generator: torch.Generator) -> list[list[tuple[int, int]]]:
-        """The training conversations once, in random batches of equal lengths."""
+    def epoch(self, tokens: int, generator: torch.Generator) -> list[list[tuple[int, int]]]:
+        """The training conversations once, in random batches of equal lengths and about so many tokens."""
         by_length: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for index in torch.randperm(len(self.trained), generator=generator).tolist():
             shard, _ = self.trained[index]
             by_length[self._shards[shard].tokens.shape[1]].append(self.trained[index])
-        batches = [rows[i : i + size] for rows in by_length.values() for i in range(0, len(rows), size)]
+        batches = []
+        for length, rows in by_length.items():
+            size = max(1, tokens // length)
+            batches += [rows[i : i + size] for i in range(0, len(rows), size)]
         return [batches[i] for i in torch.randperm(len(batches), generator=generator).tolist()]
 
     def batch(self, places: Sequence[tuple[int, int]], device: torch.device) -> Batch:

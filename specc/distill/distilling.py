@@ -51,7 +51,7 @@ def distill(options: DistillOptions, progress: Progress | None = None) -> Distil
     with progress.step("making text", int(budget * options.recipe.text_share)) as step:
         text = TextPhase(options, verifier, pieces, layers, folder)
         text.run(Tokenizer.from_str(files.json), WholeSeconds(step.advance))
-    corpus = Corpus(read_shards(folder), len(pieces.opening), options.recipe.held_out)
+    corpus = Corpus(read_shards(folder), pieces.opening, options.recipe.held_out)
     torch.manual_seed(options.seed)
     drafter = FeatureDrafter(verifier, len(layers)) if layers else DecoderDrafter(verifier)
     with progress.step("choosing the head's tokens"):

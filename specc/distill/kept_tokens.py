@@ -6,8 +6,8 @@ from torch import Tensor
 from specc.distill.corpus import Corpus
 from specc.distill.verifier import Verifier
 
-_CONVERSATIONS = 48
-"""Conversations whose laws are summed; beyond, only tokens are counted."""
+_CONVERSATIONS = 256
+"""Conversations, spread over the text, whose laws are summed; of the others only tokens are counted."""
 
 
 @torch.inference_mode()
@@ -19,10 +19,11 @@ def kept_tokens(corpus: Corpus, verifier: Verifier, rows: int, always: tuple[int
     """
     vocabulary = verifier.head.shape[0]
     counts = torch.zeros(vocabulary, dtype=torch.float64)
+    every = -(-len(corpus.trained) // _CONVERSATIONS)
     for number, place in enumerate(corpus.trained):
         batch = corpus.batch([place], verifier.device)
         counts += torch.bincount(batch.tokens[0][batch.answers[0]].cpu(), minlength=vocabulary)
-        if number < _CONVERSATIONS:
+        if number % every == 0:
             laws = torch.softmax(verifier.logits(batch.last[0][batch.answers[0]]), -1)
             counts += laws.sum(0).double().cpu()
     counts[list(always)] = torch.inf

@@ -17,22 +17,24 @@ DEFAULT_HEAD = 8192
 class Recipe:
     """Sizes of the training, fixed unless a test shrinks them.
 
-    conversations, tokens: made at once at most, and each one's length. text_share: of the minutes, for making text.
-    batch: conversations an optimiser step sees. steps: rollout depth (EAGLE-3's training-time test, Li et al. 2025).
+    conversations, tokens: made at once at most, and the lengths of one lot after the other.
+    text_share: of the minutes, for making text.
+    batch: tokens an optimiser step sees. steps: rollout depth (EAGLE-3's training-time test, Li et al. 2025).
     single_share: of the training time, with rollout depth 1. decay: weight of each rollout step by the one before.
-    average: decay of the weights' running average.
+    learning_rate, vector_rate: of matrices and of vectors. average: decay of the weights' running average.
     evaluations: on the way, on `evaluated` conversations. held_out: one conversation in so many is never trained on.
     training_steps: ends the training by count instead of time.
     """
 
-    conversations: int = 192
-    tokens: int = 512
-    text_share: float = 0.5
-    batch: int = 4
+    conversations: int = 256
+    tokens: tuple[int, ...] = (256, 256, 640)
+    text_share: float = 0.4
+    batch: int = 2048
     steps: int = 3
-    single_share: float = 0.5
+    single_share: float = 0.6
     decay: float = 0.8
-    learning_rate: float = 1e-3
+    learning_rate: float = 0.03
+    vector_rate: float = 1e-3
     warmup_share: float = 0.03
     weight_decay: float = 0.01
     average: float = 0.99
@@ -76,7 +78,7 @@ class DistillOptions:
             "text": [str(path) for path in self.text],
             "seed": self.seed,
             "conversations": self.recipe.conversations,
-            "tokens": self.recipe.tokens,
+            "tokens": list(self.recipe.tokens),
         }
 
     def command(self) -> str:

@@ -40,8 +40,7 @@ class TextPhase:
     ) -> None:
         self._options, self._verifier, self._pieces, self._folder = options, verifier, pieces, folder
         self._feature_layers = feature_layers
-        self._length = min(options.recipe.tokens, verifier.spec.context)
-        self._at_once = max(1, min(options.recipe.conversations, _CACHE_BYTES // verifier.cache_bytes(self._length)))
+        self._lengths = [min(tokens, verifier.spec.context) for tokens in options.recipe.tokens]
 
     def run(self, tokenizer: Tokenizer, elapsed: Callable[[float], None]) -> None:
         """Read the text files, then converse. elapsed: told of the phase's seconds so far."""
@@ -52,25 +51,30 @@ class TextPhase:
         seen = set(self._questions())
         number = len(folder.names("text/chat-*.safetensors"))
         while (left := budget - spent - (time.monotonic() - started)) > 0:
+            length = self._lengths[number % len(self._lengths)]
             made = converse(
                 self._verifier,
                 self._pieces,
+                self._pieces.openings[number % len(self._pieces.openings)],
                 self._feature_layers,
-                self._at_once,
-                self._length,
+                self._at_once(length),
+                length,
                 zlib.crc32(f"{self._options.seed}/{number}".encode()),
                 time.monotonic() + left,
                 lambda: elapsed(spent + time.monotonic() - started),
             )
-            if number == 0 or made.tokens.shape[1] > self._length // 2:  # what the deadline leaves may be a few tokens
+            if number == 0 or made.tokens.shape[1] > length // 2:  # what the deadline leaves may be a few tokens
                 self._write(f"text/chat-{number:05d}.safetensors", self._unseen(made, seen))
             folder.spend(PHASE, spent + time.monotonic() - started)
             number += 1
 
+    def _at_once(self, length: int) -> int:
+        return max(1, min(self._options.recipe.conversations, _CACHE_BYTES // self._verifier.cache_bytes(length)))
+
     def _unseen(self, made: Conversations, seen: set[int]) -> Conversations:
         """Without the conversations that begin with a question asked before."""
         keep = []
-        for row, question in enumerate(questions(made.tokens, made.answers, len(self._pieces.opening))):
+        for row, question in enumerate(questions(made.tokens, made.answers, self._pieces.opening)):
             if question not in seen:
                 keep.append(row)
             seen.add(question)
@@ -79,10 +83,10 @@ class TextPhase:
     def _questions(self) -> Iterator[int]:
         for name in self._folder.names(_SHARDS):
             tensors, _ = self._folder.read_tensors(name) or ({}, {})
-            yield from questions(tensors["tokens"], tensors["answers"], len(self._pieces.opening))
+            yield from questions(tensors["tokens"], tensors["answers"], self._pieces.opening)
 
     def _read_files(self, tokenizer: Tokenizer) -> None:
-        length = self._length
+        length = max(self._lengths)
         for number, path in enumerate(self._options.text):
             name = f"text/file-{number:05d}.safetensors"
             if (self._folder.root / name).exists():

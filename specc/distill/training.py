@@ -13,6 +13,7 @@ from specc.distill.corpus import Batch, Corpus
 from specc.distill.drafters import Drafter
 from specc.distill.law_loss import KeptLaw, head_loss
 from specc.distill.measurements import Acceptance, CurvePoint
+from specc.distill.optimiser import Optimiser
 from specc.distill.options import DistillOptions
 from specc.distill.working_folder import WorkingFolder
 
@@ -20,12 +21,10 @@ PHASE = "training"
 
 _STATE = "training.safetensors"
 _BEST = "best.safetensors"
-_BETAS = (0.9, 0.95)
-_CLIP = 1.0
 
 
 class Training:
-    """AdamW on rollouts, cosine schedule over the time there is, running average of the weights, best one kept."""
+    """Rollouts, a schedule over the time there is, a running average of the weights, the best one kept."""
 
     def __init__(
         self, options: DistillOptions, drafter: Drafter, meter: AcceptanceMeter, corpus: Corpus, folder: WorkingFolder
@@ -34,11 +33,7 @@ class Training:
         self._device = next(drafter.parameters()).device
         self._parameters = dict(drafter.named_parameters())
         self._average = {name: p.detach().clone() for name, p in self._parameters.items()}
-        matrices = [p for p in self._parameters.values() if p.ndim == 2]
-        vectors = [p for p in self._parameters.values() if p.ndim == 1]
-        decay = options.recipe.weight_decay
-        groups = [{"params": matrices, "weight_decay": decay}, {"params": vectors, "weight_decay": 0.0}]
-        self._optimiser = torch.optim.AdamW(groups, lr=options.recipe.learning_rate, betas=_BETAS)
+        self._optimiser = Optimiser(self._parameters, options.recipe, drafter.dtype)
         self._step, self._tokens, self._losses = 0, 0, torch.zeros(2)
         self._spent = 0.0
         self.curve: list[CurvePoint] = []
@@ -72,23 +67,19 @@ class Training:
 
     def _batches(self) -> Iterator[Batch]:
         """Epochs in an order that depends on the seed alone, from where the training stands."""
-        size, step, epoch = self._options.recipe.batch, 0, 0
+        tokens, step, epoch = self._options.recipe.batch, 0, 0
         while True:
-            order = self._corpus.epoch(size, torch.Generator().manual_seed(self._options.seed + epoch))
+            order = self._corpus.epoch(tokens, torch.Generator().manual_seed(self._options.seed + epoch))
             for places in order[max(self._step - step, 0) :]:
                 yield self._corpus.batch(places, self._device)
             step, epoch = step + len(order), epoch + 1
 
     def _learn(self, batch: Batch, share: float) -> None:
         recipe = self._options.recipe
-        for group in self._optimiser.param_groups:
-            group["lr"] = recipe.learning_rate * _schedule(share, recipe.warmup_share)
         depth = 1 if share < recipe.single_share else recipe.steps
         loss = self._loss(batch, min(depth, self._drafter.steps or depth))
-        self._optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self._parameters.values(), _CLIP)
-        self._optimiser.step()
+        self._optimiser.step(share)
         self._step += 1
         self._tokens += batch.tokens.numel()
         self._losses += torch.tensor([loss.item(), 1.0])
@@ -146,9 +137,7 @@ class Training:
         """Write what a later run goes on from."""
         tensors = {f"weights.{name}": p.detach() for name, p in self._parameters.items()}
         tensors |= {f"average.{name}": t for name, t in self._average.items()}
-        for name, parameter in self._parameters.items():
-            moments = self._optimiser.state[parameter]
-            tensors |= {f"first.{name}": moments["exp_avg"], f"second.{name}": moments["exp_avg_sq"]}
+        tensors |= self._optimiser.state()
         note = {"step": self._step, "tokens": self._tokens, "curve": [asdict(point) for point in self.curve]}
         self._folder.write_tensors(_STATE, tensors, note)
         self._folder.spend(PHASE, self._spent)
@@ -159,23 +148,11 @@ class Training:
             return
         tensors, note = found
         self._set({name: tensors[f"weights.{name}"] for name in self._parameters})
-        for name, parameter in self._parameters.items():
-            self._average[name] = tensors[f"average.{name}"].to(self._device)
-            self._optimiser.state[parameter] = {
-                "step": torch.tensor(float(note["step"])),
-                "exp_avg": tensors[f"first.{name}"].to(self._device),
-                "exp_avg_sq": tensors[f"second.{name}"].to(self._device),
-            }
+        self._average = {name: tensors[f"average.{name}"].to(self._device) for name in self._parameters}
+        self._optimiser.load(tensors, note["step"])
         self._step, self._tokens = note["step"], note["tokens"]
         self.curve = [CurvePoint(**point) for point in note["curve"]]
         self._spent = self._folder.spent(PHASE)
-
-
-def _schedule(share: float, warmup: float) -> float:
-    """Linear warm-up, then half a cosine down to 0."""
-    if share < warmup:
-        return (share + 1e-3) / (warmup + 1e-3)
-    return 0.5 + 0.5 * math.cos(math.pi * (share - warmup) / (1 - warmup))
 
 
 def _score(greedy: Acceptance, sampled: Acceptance) -> float:

@@ -33,10 +33,12 @@ def test_what_is_held_out_depends_on_the_question_alone(corpus: Corpus) -> None:
 
 
 def test_an_epoch_shows_each_conversation_once_in_batches_of_one_length(corpus: Corpus) -> None:
-    batches = corpus.epoch(4, torch.Generator().manual_seed(0))
+    batches = corpus.epoch(33, torch.Generator().manual_seed(0))
     assert sorted(place for batch in batches for place in batch) == sorted(corpus.trained)
     assert all(len({shard for shard, _ in batch}) == 1 for batch in batches)
-    assert batches != corpus.epoch(4, torch.Generator().manual_seed(1))
+    sizes = {shard: max(len(batch) for batch in batches if batch[0][0] == shard) for shard in (0, 1)}
+    assert sizes == {0: 33 // 8, 1: 33 // 12}
+    assert batches != corpus.epoch(33, torch.Generator().manual_seed(1))
 
 
 def test_a_position_counts_as_answer_if_the_token_after_it_does(corpus: Corpus) -> None:

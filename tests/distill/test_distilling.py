@@ -14,7 +14,7 @@ from specc.errors import OptionError
 from tests.distill.tiny_verifier import write_tiny_verifier
 
 QUICK = Recipe(
-    conversations=12, tokens=40, text_share=0.4, batch=4, steps=2, training_steps=6, held_out=4, evaluations=1
+    conversations=12, tokens=(40,), text_share=0.4, batch=160, steps=2, training_steps=6, held_out=4, evaluations=1
 )
 
 

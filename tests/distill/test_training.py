@@ -28,12 +28,13 @@ def verifier(tmp_path_factory: pytest.TempPathFactory) -> Verifier:
 def text(verifier: Verifier, tmp_path_factory: pytest.TempPathFactory) -> Conversations:
     files = open_model(str(write_tiny_verifier(tmp_path_factory.mktemp("again"))), ()).checkpoint.tokenizer
     assert files is not None
-    return converse(verifier, chat_pieces(files, "x"), LAYERS, 24, 48, 0, float("inf"), lambda: None)
+    pieces = chat_pieces(files, "x")
+    return converse(verifier, pieces, pieces.openings[0], LAYERS, 24, 48, 0, float("inf"), lambda: None)
 
 
 def training(verifier: Verifier, text: Conversations, output: Path, steps: int) -> Training:
     recipe = Recipe(
-        batch=4, steps=3, training_steps=steps, learning_rate=3e-3, held_out=6, single_share=0.0, evaluations=1
+        batch=192, steps=3, training_steps=steps, learning_rate=0.03, held_out=6, single_share=0.0, evaluations=1
     )
     options = DistillOptions("verifier", output, head=200, recipe=recipe)
     torch.manual_seed(0)
