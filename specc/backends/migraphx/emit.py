@@ -10,6 +10,7 @@ from specc.backends.migraphx.lowering import lower
 from specc.backends.migraphx.script import build_script
 from specc.backends.record import CoreModel, EmitRequest, owned_state, signature
 from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
+from specc.backends.steps import Step, drafter_steps, verifier_steps
 from specc.bundle.staging import Staging
 from specc.core.building import Body
 from specc.core.initializers import part_of
@@ -21,11 +22,10 @@ from specc.passes.fuse_round import DRAFTER, VERIFIER, fuse_round
 from specc.passes.narrow_linears import narrow_linears
 from specc.passes.set_width import set_width
 from specc_runtime.engines.migraphx_machine import BUILD_SCRIPT
-from specc_runtime.manifest import FEATURES, Program, ProgramKind
+from specc_runtime.manifest import Program, ProgramKind
 
 REQUIRES = ("migraphx>=2.15",)
 FEW_ROWS: tuple[ProgramKind, ...] = ("verify", "draft", "round")  # kinds whose caches may be written row by row
-FIRST_STEP = 2  # tokens of a round's first draft step: the one that a fully accepted round left unfed, and the last
 
 
 def emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
@@ -39,15 +39,10 @@ def emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
     staging.add_file(BUILD_SCRIPT, build_script(request.target))
     request = narrowed(request)
     emission = _Emission(request, staging)
-    verifier, widths = request.verifier, sorted({1, *(gamma + 1 for gamma in request.gammas)})
-    programs = [emission.step(verifier, "prefill", request.prefill_width, 1)]
-    programs += [emission.step(verifier, "verify", width, width) for width in widths]
+    prompts = [request.prefill_width]
+    programs = [emission.step(request.verifier, step) for step in verifier_steps(request.gammas, prompts)]
     for key, drafter in request.drafters.items():
-        known, drafted = [request.prefill_width], [1, FIRST_STEP]
-        if any(state.role == FEATURES for state in drafter.state()):
-            known, drafted = [1, request.prefill_width], widths  # its draft steps predict features: they only draft
-        programs += [emission.step(drafter, "catchup", width, 0, key) for width in known]
-        programs += [emission.step(drafter, "draft", width, 1, key) for width in drafted]
+        programs += [emission.step(drafter, step, key) for step in drafter_steps(drafter, request.gammas, prompts)]
         programs += [emission.round(key, gamma) for gamma in request.gammas]
     return tuple(programs)
 
@@ -78,20 +73,21 @@ class _Emission:
     request: EmitRequest
     staging: Staging
 
-    def step(self, core: CoreModel, kind: ProgramKind, width: int, rows: int, drafter: str | None = None) -> Program:
-        """`width` tokens fed in a chain, logits of `rows` of them, whose numbers are an input; 0: no logits at all."""
-        graph = bake_topology(set_width(core.graph, width, rows or 1), chain(width - 1))
-        if not rows:
+    def step(self, core: CoreModel, step: Step, drafter: str | None = None) -> Program:
+        """Tokens fed in a chain; the numbers of the rows that give logits are an input."""
+        graph = bake_topology(set_width(core.graph, step.width, step.rows or 1), chain(step.width - 1))
+        if not step.rows:
             _drop_logits(graph)
+        name = f"{core.role}.{step.kind}.{step.width}"
         described = Program(
-            id=f"{core.role}.{kind}.{width}",
-            kind=kind,
-            file=f"{core.role}.{kind}.{width}.onnx",
+            id=name,
+            kind=step.kind,
+            file=f"{name}.onnx",
             inputs=(),
             outputs=(),
             state=core.state(),
-            width=width,
-            max_width=width,
+            width=step.width,
+            max_width=step.width,
             drafter=drafter,
             accept="host",
             options=HOST_OPTIONS,

@@ -1,12 +1,13 @@
 """Programs of the TensorRT backend: an engine a model, with a profile for each width, and rounds in one engine each."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
 from specc.backends.record import CoreModel, EmitRequest, owned_state, signature
 from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
+from specc.backends.steps import Step, drafter_steps, verifier_steps
 from specc.backends.tensorrt.architectures import architectures, is_buildable
 from specc.backends.tensorrt.build_script import build_script
 from specc.backends.tensorrt.building import PACKAGE, VERSION, Profile, build_engine, load_builder
@@ -14,13 +15,10 @@ from specc.backends.tensorrt.graphs import lowered_state, round_graph, stepping_
 from specc.backends.tensorrt.lint import check_dialect
 from specc.bundle.staging import Staging
 from specc.errors import TargetError
-from specc.passes.fuse_round import DRAFTER, VERIFIER, first_width
+from specc.passes.fuse_round import DRAFTER, VERIFIER
 from specc.passes.set_width import ROWS, WIDTH
 from specc_runtime.engines.tensorrt_requirements import BUILD_SCRIPT
-from specc_runtime.manifest import FEATURES, Program, ProgramKind, TensorSpec
-
-Kind = tuple[ProgramKind, int, int]
-"""What a program is for, tokens fed, rows of logits."""
+from specc_runtime.manifest import Program, TensorSpec
 
 
 @dataclass(frozen=True)
@@ -45,14 +43,10 @@ def emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
 
 def engine_graphs(request: EmitRequest) -> Iterator[EngineGraph]:
     """The engines of a request, one after the other, each made when it is asked for."""
-    verified: list[Kind] = [("verify", 1, 1), *(("verify", gamma + 1, gamma + 1) for gamma in request.gammas)]
-    yield _stepping(request.verifier, [*verified, ("prefill", request.prefill_width, 1)], drafter=None)
+    prompts = [request.prefill_width]
+    yield _stepping(request.verifier, verifier_steps(request.gammas, prompts), drafter=None)
     for key, drafter in request.drafters.items():
-        features = any(state.role == FEATURES for state in drafter.state())
-        first = [first_width(gamma, features=features) for gamma in request.gammas]
-        drafted: list[Kind] = [("draft", width, 1) for width in dict.fromkeys([1, *first])]
-        caught_up: list[Kind] = [("catchup", width, 1) for width in dict.fromkeys([1, request.prefill_width])]
-        yield _stepping(drafter, [*drafted, *caught_up], drafter=key)
+        yield _stepping(drafter, drafter_steps(drafter, request.gammas, prompts), drafter=key)
         for gamma in request.gammas:
             yield _round(request, key, gamma)
 
@@ -87,15 +81,16 @@ def _portable(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
     return programs
 
 
-def _stepping(core: CoreModel, kinds: Sequence[Kind], drafter: str | None) -> EngineGraph:
-    """The programs of one decoder. Those of one width share a profile: of several that give other rows, the first."""
+def _stepping(core: CoreModel, steps: Iterable[Step], drafter: str | None) -> EngineGraph:
+    """The programs of one decoder. Those of one width share a profile: the one that gives most rows, at least one."""
     graph, state = stepping_graph(core), lowered_state(core)
     inputs, outputs = signature(graph, state)
     opened = {spec.name for spec in inputs if any(isinstance(d, str) for d in spec.shape)}
     programs: list[Program] = []
     profiles: dict[int, Profile] = {}
-    rows_of = {width: rows for _, width, rows in reversed(kinds)}
-    for kind, width, rows in sorted(kinds, key=lambda kind: kind[1]):
+    asked = sorted(((step.width, max(step.rows, 1), step.kind) for step in steps), key=lambda step: step[:2])
+    rows_of = {width: rows for width, rows, _ in asked}
+    for width, rows, kind in asked:
         if rows != rows_of[width]:
             continue
         fed = tuple(_fixed(spec, {WIDTH: width, ROWS: rows}) for spec in inputs)

@@ -1,10 +1,10 @@
 """Programs of the XLA backend: static widths, weights as arguments, one exported file a program."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from specc.backends.record import CoreModel, EmitRequest
 from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
+from specc.backends.steps import Step, drafter_steps, verifier_steps
 from specc.backends.xla.artifacts import Destination, stage
 from specc.backends.xla.layout import Layout, state_stacks
 from specc.backends.xla.machine import Machine
@@ -18,15 +18,6 @@ from specc_runtime.manifest import FEATURES, Program, ProgramKind
 SHORT_PREFILL = 32  # tokens of the narrower prefill: what is left of a prompt is seldom as wide as the wide one
 
 
-@dataclass(frozen=True)
-class _Step:
-    """A program to be made of one decoder. rows: of logits, the last of the tokens fed if fewer."""
-
-    kind: ProgramKind
-    width: int
-    rows: int
-
-
 def emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
     """Steps of every decoder in every width that is needed, and with `fuse` whole rounds."""
     to = Destination.of(request.target, request.xla_options)
@@ -35,9 +26,11 @@ def emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
     layout = Layout(cores)
     for core in cores:
         staging.weights.add(core.graph)
-    programs = [_step(request.verifier, step, layout, to, staging) for step in _verifier_steps(request)]
+    prompts = _prefill_widths(request)
+    steps = verifier_steps(request.gammas, prompts)
+    programs = [_step(request.verifier, step, layout, to, staging) for step in steps]
     for key, core in request.drafters.items():
-        steps = _drafter_steps(core, request)
+        steps = drafter_steps(core, request.gammas, prompts)
         programs += [replace(_step(core, step, layout, to, staging), drafter=key) for step in steps]
         if request.fuse:
             programs += [_round(request, key, gamma, layout, to, staging) for gamma in request.gammas]
@@ -61,29 +54,11 @@ def narrowed(request: EmitRequest, machine: Machine) -> EmitRequest:
     return replace(request, verifier=narrow(request.verifier), drafters=drafters)
 
 
-def _verifier_steps(request: EmitRequest) -> Iterator[_Step]:
-    """Plain decoding, a verification for each gamma, prompts."""
-    widths = sorted({1, *(gamma + 1 for gamma in request.gammas)})
-    yield from (_Step("verify", width, width) for width in widths)
-    yield from (_Step("prefill", width, 1) for width in _prefill_widths(request) if width > widths[-1])
-
-
-def _drafter_steps(core: CoreModel, request: EmitRequest) -> Iterator[_Step]:
-    """The first step of a round is two tokens wide, or as wide as a round where the drafter reads features.
-
-    A drafter that reads features leaves its prediction in the row after those fed, so it is fed no more than is meant.
-    """
-    reads_features = any(state.role == FEATURES for state in core.state())
-    widest = max(request.gammas, default=1) + 1 if reads_features else 2
-    yield from (_Step("draft", width, 1) for width in range(1, widest + 1))
-    yield from (_Step("catchup", width, 0) for width in _prefill_widths(request))
-
-
 def _prefill_widths(request: EmitRequest) -> list[int]:
     return sorted({min(SHORT_PREFILL, request.prefill_width), request.prefill_width})
 
 
-def _step(core: CoreModel, step: _Step, layout: Layout, to: Destination, staging: Staging) -> Program:
+def _step(core: CoreModel, step: Step, layout: Layout, to: Destination, staging: Staging) -> Program:
     flat = step_program(core, layout, to.machine, step.width, step.rows)
     program = Program(
         id=f"{core.role}.{step.kind}.w{step.width}",
