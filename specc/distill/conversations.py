@@ -10,9 +10,10 @@ from torch import Tensor
 from specc.distill.chat_pieces import ChatPieces
 from specc.distill.verifier import States, Verifier
 
-USER_TEMPERATURE = 1.0
+USER_TEMPERATURES = (1.0, 0.8)  # of a question's first words and of the rest: many kinds, and sense
 ANSWER_TEMPERATURES = (0.0, 0.6, 1.0)  # in turn: drafters meet greedy and sampled answers
 
+_FIRST_WORDS = 4  # in tokens
 _LOOP_WINDOW, _LOOP_GRAM = 48, 3
 
 
@@ -78,7 +79,7 @@ def converse(
 
 def _next_tokens(logits: Tensor, speakers: list[_Speaker], pieces: ChatPieces, generator: torch.Generator) -> Tensor:
     """i64[B]: the template's token where one is due, else a drawn one; a drawn end of turn hands over."""
-    temperatures = [s.answer_temperature if s.answering else USER_TEMPERATURE for s in speakers]
+    temperatures = [_temperature(speaker) for speaker in speakers]
     new = [row for row, s in enumerate(speakers) if s.turn_is_new and not s.forced]
     if new and pieces.ends:  # nobody says nothing
         logits[torch.tensor(new)[:, None], torch.tensor(sorted(pieces.ends))] = -torch.inf
@@ -92,6 +93,12 @@ def _next_tokens(logits: Tensor, speakers: list[_Speaker], pieces: ChatPieces, g
         if drawn[row] in pieces.ends or loops(speaker.said):
             _hand_over(speaker, drawn[row], pieces)
     return torch.tensor(drawn, device=logits.device)
+
+
+def _temperature(speaker: _Speaker) -> float:
+    if speaker.answering:
+        return speaker.answer_temperature
+    return USER_TEMPERATURES[len(speaker.said) >= _FIRST_WORDS]
 
 
 def _hand_over(speaker: _Speaker, end: int, pieces: ChatPieces) -> None:

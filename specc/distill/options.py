@@ -28,7 +28,7 @@ class Recipe:
 
     conversations: int = 256
     tokens: tuple[int, ...] = (256, 256, 640)
-    text_share: float = 0.4
+    text_share: float = 0.35
     batch: int = 2048
     steps: int = 3
     single_share: float = 0.6
