@@ -17,7 +17,7 @@ VERIFIER = "verifier"  # owner of the verifier's state; drafters own theirs by t
 LAYER = "{layer}"  # in WeightSpec.source: stands for the layer's number
 RECOMPUTED = "recomputed."  # before the role of a cache: its fp32 twin, that only full verification points fill
 
-ProgramKind = Literal["prefill", "verify", "draft", "catchup", "round", "loop", "compact", "recompute"]
+ProgramKind = Literal["prefill", "verify", "draft", "catchup", "round", "loop", "recompute"]
 AcceptPlace = Literal["host", "graph"]
 Dim = int | str  # a name stands for a dimension the engine binds per call: "S" rows fed, "R" rows asked for
 

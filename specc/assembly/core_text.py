@@ -7,6 +7,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from specc.core.oracle import Oracle
+from specc.core.state_names import is_past, left_by
 from specc.passes.bake_topology import bake_topology
 
 State = dict[str, NDArray[Any]]
@@ -37,7 +38,7 @@ class CoreText:
             "rows": np.arange(len(ids), dtype=np.int64),
         }
         left = self._oracle.run(fed | state)
-        state = {name: left[name.replace("past.", "present.", 1)] for name in state}
+        state = {name: left[left_by(name)] for name in state}
         return np.asarray(left["logits"][0], np.float32), state
 
 
@@ -45,5 +46,5 @@ def _empty_state(graph: ir.Model) -> State:
     return {
         str(value.name): np.zeros(tuple(value.shape.numpy()), value.dtype.numpy())
         for value in graph.graph.inputs
-        if str(value.name).startswith("past.") and value.shape is not None and value.dtype is not None
+        if is_past(value.name) and value.shape is not None and value.dtype is not None
     }

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from specc.backends.arithmetic import Computed
 from specc.bundle.staging import Staging
+from specc.core.state_names import PAST, is_past, left_by
 from specc.targets import Target
 from specc_runtime.bundle import Bundle
 from specc_runtime.manifest import FEATURES, Program, ProgramKind, StateSpec, TensorSpec
 
 Deed = Literal["built", "run", "checked"]
 DEEDS: tuple[Deed, ...] = get_args(Deed)
-_PAST = "past."
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,10 @@ class CoreModel:
 
     def state(self) -> tuple[StateSpec, ...]:
         """The caches, and the features a verifier keeps for a drafter, as pairs of graph input and output."""
-        return tuple(
-            self._state_spec(spec) for spec in map(tensor_spec, self.graph.graph.inputs) if spec.name.startswith(_PAST)
-        )
+        return tuple(self._state_spec(tensor_spec(v)) for v in self.graph.graph.inputs if is_past(v.name))
 
     def _state_spec(self, spec: TensorSpec) -> StateSpec:
-        name = spec.name.removeprefix(_PAST)
+        name = spec.name.removeprefix(PAST)
         owner, role = self.role, f"layers.{name}"
         if name == FEATURES:
             role = FEATURES
@@ -49,7 +47,7 @@ class CoreModel:
             owner, role = name.removeprefix(f"{FEATURES}."), FEATURES
         return StateSpec(
             name=spec.name,
-            output=f"present.{name}",
+            output=left_by(spec.name),
             owner=owner,
             role=role,
             dtype=spec.dtype,

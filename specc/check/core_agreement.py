@@ -12,6 +12,7 @@ from specc.assembly.quality import Distances, log_softmax
 from specc.bundle.layout import CORE_GRAPH
 from specc.check.prompts import token_text
 from specc.check.subject import Subject
+from specc.core.state_names import PAST
 from specc.passes.widen_caches import widen_caches
 from specc.progress import Progress
 from specc.reports import CheckRow
@@ -100,7 +101,7 @@ def _feature_core_logits(
     with _core(bundle, VERIFIER) as (quantised_verifier, verifier):
         _, left = verifier.feed(ids[:known], 0, verifier.empty_state())
     with _core(bundle, key) as (quantised, drafter):
-        state = drafter.empty_state() | {f"past.{FEATURES}": left[f"past.{FEATURES}.{key}"]}
+        state = drafter.empty_state() | {f"{PAST}{FEATURES}": left[f"{PAST}{FEATURES}.{key}"]}
         logits, state = drafter.feed(ids[1 : known + 1], 0, state)
         rows = [logits]
         for row in range(known, len(ids) - 1):

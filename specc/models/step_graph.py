@@ -11,6 +11,7 @@ from specc.core.functions.embedding import embed
 from specc.core.functions.linear import linear
 from specc.core.initializers import initializer
 from specc.core.inspection import static_shape
+from specc.core.state_names import PAST, left_by
 from specc.models.layer import LayerWeight
 from specc.models.spec import DecoderSpec
 from specc.models.weights import WeightLoader
@@ -85,13 +86,13 @@ class StepGraph:
 
     def state(self, name: str, dims: Sequence[int], dtype: ir.DataType) -> ir.Value:
         """A state input `past.{name}`."""
-        past = value(f"past.{name}", dims, dtype)
+        past = value(f"{PAST}{name}", dims, dtype)
         self._past.append(past)
         return past
 
     def leave(self, past: ir.Value, present: ir.Value) -> None:
         """Make `present` the output that goes with the state input `past`."""
-        present.name = str(past.name).replace("past.", "present.", 1)
+        present.name = left_by(str(past.name))
         present.shape, present.type = past.shape, past.type
         self._present.append(present)
 

@@ -7,8 +7,7 @@ import onnx_ir as ir
 
 from specc.core import DOMAIN
 from specc.core.building import Body
-
-PAST, PRESENT = "past.", "present."
+from specc.core.state_names import PAST, PRESENT, is_past
 
 State = Mapping[str, ir.Value]
 """Caches by name ("0.key")."""
@@ -28,7 +27,7 @@ class DecoderFunction:
 
     def caches(self) -> State:
         """The cache inputs of the graph it was made from."""
-        return {str(v.name).removeprefix(PAST): v for v in self.inputs if str(v.name).startswith(PAST)}
+        return {str(v.name).removeprefix(PAST): v for v in self.inputs if is_past(v.name)}
 
     def call(self, body: Body, state: State, **controls: ir.Value) -> tuple[ir.Value, State]:
         """Record a call; logits and the caches it leaves. controls: tokens, position, rows, depths, block."""

@@ -13,8 +13,9 @@ from specc.core.functions.accept import ACCEPTANCES, accept_functions
 from specc.core.functions.sampling import draw, sampling_functions, warp, widen
 from specc.core.initializers import initializer
 from specc.core.inspection import static_shape
+from specc.core.state_names import PAST, PRESENT
 from specc.core.topology import CHAIN, TOPOLOGY, chain
-from specc.passes.decoder_function import PAST, PRESENT, DecoderFunction, State, as_function
+from specc.passes.decoder_function import DecoderFunction, State, as_function
 from specc.passes.head import HEAD, head_rows
 from specc_runtime.manifest import FEATURES
 

@@ -2,7 +2,7 @@
 
 import onnx_ir as ir
 
-from specc.passes.decoder_function import PAST, PRESENT
+from specc.core.state_names import PAST, PRESENT
 
 _NARROW = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
 

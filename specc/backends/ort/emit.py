@@ -8,6 +8,7 @@ from specc.backends.ort import cuda
 from specc.backends.record import CoreModel, EmitRequest, owned_state, signature
 from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
 from specc.bundle.staging import Staging
+from specc.core.state_names import PAST
 from specc.legalize.ort import OPS
 from specc.legalize.rewriting import legalize
 from specc.passes.bake_topology import bake_topology
@@ -129,4 +130,4 @@ def _round_program(request: EmitRequest, key: str, gamma: int, staging: Staging)
 def _written_stepwise(core: CoreModel, gamma: int) -> tuple[StateSpec, ...]:
     """What a drafter owns in a round, with the outputs that hold it between the round's steps."""
     owned = owned_state(core.state(), core.role, DRAFTER)
-    return tuple(replace(s, also=between_steps(s.name.removeprefix(f"{DRAFTER}past."), gamma)) for s in owned)
+    return tuple(replace(s, also=between_steps(s.name.removeprefix(DRAFTER + PAST), gamma)) for s in owned)

@@ -13,6 +13,7 @@ from specc.backends.xla.layer_runs import MIN_LAYERS, Run, find_runs
 from specc.backends.xla.parts import FirstRows, Part
 from specc.core.initializers import stored_name
 from specc.core.inspection import static_shape
+from specc.core.state_names import PAST, left_by
 from specc_runtime.manifest import LAYER, StateSpec, WeightSpec
 
 Value = Any
@@ -112,8 +113,8 @@ def state_stacks(core: CoreModel) -> Iterator[StateStack]:
 
 def _stacked(spec: StateSpec, stack: Stack) -> StateSpec:
     name = stack.names.replace(LAYER, f"{stack.first}-{stack.first + stack.count - 1}")
-    part = name.removeprefix("past.")
-    return replace(spec, name=name, output=f"present.{part}", role=f"layers.{part}", shape=(stack.count, *spec.shape))
+    part = name.removeprefix(PAST)
+    return replace(spec, name=name, output=left_by(name), role=f"layers.{part}", shape=(stack.count, *spec.shape))
 
 
 def bound_state(stack: StateStack, argument: Value, prefix: str = "") -> dict[str, Value]:
@@ -126,7 +127,7 @@ def bound_state(stack: StateStack, argument: Value, prefix: str = "") -> dict[st
 
 def left_state(stack: StateStack, outputs: Mapping[str, Value], prefix: str = "") -> Value:
     """What a program leaves of a state argument."""
-    left = [outputs[prefix + name.replace("past.", "present.", 1)] for name in stack.members]
+    left = [outputs[prefix + left_by(name)] for name in stack.members]
     if len(left) == 1:
         return left[0]
     if all(isinstance(part, Part) and part.stack is left[0].stack for part in left):

@@ -12,6 +12,7 @@ from specc.backends.record import CoreModel, tensor_spec
 from specc.backends.xla.interpreter import Interpreter
 from specc.backends.xla.layout import Layout, StateStack, bound_state, left_state, state_stacks
 from specc.backends.xla.machine import Machine
+from specc.core.state_names import left_by
 from specc.passes.bake_topology import bake_topology
 from specc.passes.set_width import set_width
 from specc_runtime.manifest import StateSpec, TensorSpec, WeightSpec
@@ -75,7 +76,7 @@ def flat_program(graph: ir.Model, owned: Sequence[Owned], layout: Layout, machin
     interpreter = Interpreter(graph, machine)
     caches = {owner.prefix + name for owner in owned for stack in owner.stacks for name in stack.members}
     inputs = [tensor_spec(value) for value in graph.graph.inputs if value.name not in caches]
-    present = {name.replace("past.", "present.", 1) for name in caches}
+    present = set(map(left_by, caches))
     outputs = [tensor_spec(v) for v in graph.graph.outputs if v.name not in present and not _is_between(v)]
     state = [spec for owner in owned for spec in owner.specs()]
     weights = layout.weights(graph.graph)
