@@ -55,6 +55,7 @@ class _Plan:
     backend: Backend
     verifier: ModelSource
     drafters: tuple[DrafterPlan, ...]
+    gammas: tuple[int, ...]
     precision: Precision
     context: int
     slack: int
@@ -101,8 +102,14 @@ def _plan(options: CompileOptions, progress: Progress) -> _Plan:
     if precision.kv not in backend.state_dtypes:
         known = ", ".join(sorted(backend.state_dtypes))
         raise OptionError(f"precision: kv={precision.kv} is not built by backend {backend.name!r}; known: {known}")
-    slack = max(options.gammas) + 1 + backend.slack
-    return _Plan(options, target, backend, verifier, drafters, precision, context, slack)
+    gammas = options.gammas or _default_gammas(options, backend)
+    slack = max(gammas) + 1 + backend.slack
+    return _Plan(options, target, backend, verifier, drafters, gammas, precision, context, slack)
+
+
+def _default_gammas(options: CompileOptions, backend: Backend) -> tuple[int, ...]:
+    """The backend's; of rounds only the longest, because each holds weights of its own."""
+    return backend.default_gammas[-1:] if options.fuse else backend.default_gammas
 
 
 def _policy(options: CompileOptions, backend: Backend, target: Target) -> PrecisionPolicy:
@@ -140,8 +147,8 @@ def _emit(
         verifier=verifier,
         drafters=drafters,
         head_ids={d.key: d.head_ids for d in plan.drafters if not isinstance(d.head_ids, int)},
-        gammas=plan.options.gammas,
-        prefill_width=max(min(PREFILL_WIDTH, plan.context), max(plan.options.gammas) + 1),
+        gammas=plan.gammas,
+        prefill_width=max(min(PREFILL_WIDTH, plan.context), max(plan.gammas) + 1),
         fuse=plan.options.fuse,
         xla_options=plan.options.xla_options,
     )
@@ -169,8 +176,8 @@ def _manifest(
         backend=plan.backend.name,
         context=plan.context,
         slack=plan.slack,
-        gammas=plan.options.gammas,
-        gamma=_default_gamma(plan.options.gammas),
+        gammas=plan.gammas,
+        gamma=_default_gamma(plan.gammas),
         verifier=plan.verifier.info(plan.context),
         drafters=_drafter_records(plan, verifier, drafters, staging),
         topologies={},

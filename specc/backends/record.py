@@ -120,8 +120,9 @@ class Backend:
     emit: lowers, stages and describes the programs of a request. toolchain: packages whose versions the manifest names.
     measure_threads: the fastest number of engine threads for a written bundle, None where threads mean nothing.
     computed: the dtype that its programs for a target compute a part in. row_scales: its 8-bit weights have one scale a
-    row, not one a block. compiler_options: whether its compiler takes options by name. default_precision: what a
-    compile to a target takes when none is asked for, as the user would write it; None: the reference.
+    row, not one a block. compiler_options: whether its compiler takes options by name.
+    default_precision: what a compile to a target takes when none is asked for, as the user would write it; None: the
+    reference. default_gammas: draft lengths, likewise; several where their programs share weights.
     portable_because: why programs for a target were not built, if it is worth a word.
 
     What follows is for docs/backends.md (`make docs`) and `specc emit`; nothing is compiled by it.
@@ -144,6 +145,7 @@ class Backend:
     compiler_options: bool = False
     eight_bit_verifier: bool = True
     default_precision: Callable[[Target], str] | None = None
+    default_gammas: tuple[int, ...] = (4,)
     portable_because: Callable[[Target], str | None] | None = None
     summary: str = ""
     programs: Mapping[ProgramKind, Collection[str]] = field(default_factory=dict)

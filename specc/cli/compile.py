@@ -46,10 +46,9 @@ _PATH = click.Path(path_type=Path)
 @click.option("--backend", metavar="B", help="One of the target's backends.  [default: the target's first]")
 @click.option(
     "--gamma",
-    default="4",
-    show_default=True,
     metavar="N[,N...]",
-    help=f"Tokens drafted a round, {GAMMA_LIMITS[0]} to {GAMMA_LIMITS[1]}; several share one bundle.",
+    help=f"Tokens drafted a round, {GAMMA_LIMITS[0]} to {GAMMA_LIMITS[1]}; several share one bundle.  "
+    "[default: 1,2,4 for ONNX Runtime, whose programs share weights, else 4]",
 )
 @click.option("--context", type=int, help=f"Positions the caches hold.  [default: {DEFAULT_CONTEXT}, or the model's]")
 @click.option(
@@ -121,7 +120,7 @@ def _options(asked: dict[str, Any]) -> CompileOptions:
         draft=parse_draft(asked["draft"]),
         target=asked["target"],
         backend=asked["backend"],
-        gammas=parse_gammas(asked["gamma"]),
+        gammas=None if asked["gamma"] is None else parse_gammas(asked["gamma"]),
         context=asked["context"],
         precision=None if asked["precision"] is None else parse_precision(asked["precision"]),
         fuse=asked["fuse"],

@@ -111,7 +111,7 @@ class CompileOptions:
 
     model: any name of a checkpoint. target: a known target or the path of a .toml file.
     backend: one that the target lists; None: the target's default.
-    precision: None: what the backend takes by default.
+    gammas: draft lengths; precision. None: what the backend takes by default.
     context: positions the caches hold; None: DEFAULT_CONTEXT, or the model's own limit where that is smaller.
     threads: engine threads; None: measured. fuse: add `round` programs. force: replace an existing output.
     calibration: a text distances and token counts are measured on; None: the shipped one.
@@ -125,7 +125,7 @@ class CompileOptions:
     draft: DraftSpec
     target: str = "cpu"
     backend: str | None = None
-    gammas: tuple[int, ...] = (4,)
+    gammas: tuple[int, ...] | None = None
     context: int | None = None
     precision: PrecisionPolicy | None = None
     fuse: bool = False

@@ -5,6 +5,7 @@ import platform
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -153,6 +154,21 @@ def test_threads_are_measured_unless_given(tiny: TinyBundles, tmp_path: Path) ->
     assert manifest_of(tiny.bundle()).threads == 1
     assert compiled(tiny.model(), tmp_path / "a", threads=3).manifest.threads == 3
     assert (compiled(tiny.model(), tmp_path / "b", threads=None).manifest.threads or 0) >= 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "gammas"),
+    [
+        ({}, (1, 2, 4)),
+        ({"fuse": True}, (4,)),
+        ({"target": "h100"}, (4,)),
+        ({"gammas": (2,)}, (2,)),
+    ],
+)
+def test_gammas_that_nobody_asked_for(asked: dict[str, Any], gammas: tuple[int, ...], tiny: TinyBundles) -> None:
+    """Several where programs share their weights, one where each gamma is a copy."""
+    precision = "balanced" if "target" in asked else "reference"
+    assert manifest_of(tiny.bundle(precision=precision, **{"gammas": None} | asked)).gammas == gammas
 
 
 @pytest.mark.parametrize(("gammas", "default"), [((4,), 4), ((1, 2), 2), ((2, 6), 2), ((3, 5), 3), ((8, 16), 8)])

@@ -47,10 +47,10 @@ def tiny_weights(config: dict[str, Any], seed: int = 0) -> dict[str, NDArray[np.
 def options(
     model: Path, output: Path, draft: str = "slice:1", precision: str = "reference", **more: Any
 ) -> CompileOptions:
-    """A compile of a tiny model: a context of 48, one thread, a few tokens to measure on, speculation not timed."""
+    """A compile of a tiny model: a context of 48, one thread, one gamma, few tokens to measure on, nothing timed."""
     calibration = model / "calibration.txt"
     calibration.write_text("the quick brown fox jumps over the lazy dog " * 2)
-    fixed: dict[str, Any] = {"context": 48, "threads": 1, "calibration": calibration, "measure": False}
+    fixed: dict[str, Any] = {"context": 48, "threads": 1, "gammas": (4,), "calibration": calibration, "measure": False}
     return CompileOptions(
         model=str(model),
         output=output,

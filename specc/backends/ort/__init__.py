@@ -42,6 +42,7 @@ BACKEND = Backend(
     toolchain=("onnxruntime", "onnx", "onnx_ir"),
     computed=_computed,
     container=_container,
+    default_gammas=(1, 2, 4),
     default_precision=default_precision,
     summary=SUMMARY,
     programs={
