@@ -114,7 +114,7 @@ class Models:
         if feed is None:
             raise OptionError(
                 f"verify_every recomputes the context in full-precision caches, this bundle's are {dtype}, and none of "
-                "its programs does it: leave it out, re-compile, or compile with --precision kv=fp32"
+                "its programs does it: leave it out, or compile with --precision kv=fp32 for a backend that takes it"
             )
         return feed
 

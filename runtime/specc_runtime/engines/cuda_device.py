@@ -106,4 +106,4 @@ class CudaDevice:
             return
         _, text = self._cuda.cudaGetErrorString(error)
         words = text.decode() if isinstance(text, bytes) else str(text)
-        raise EngineError(f"{name} failed on the GPU: {words}")
+        raise EngineError(f"{name} failed on the GPU: {words}; close what else uses it, and load the bundle anew")

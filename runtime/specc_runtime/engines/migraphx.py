@@ -117,7 +117,7 @@ class _Mxr:
             results = self._loaded.run(parameters)
             self._migraphx.gpu_sync()
         except Exception as error:  # the engine's own exceptions are plain RuntimeErrors
-            raise EngineError(f"{self._file}: {first_line(error)}") from error
+            raise EngineError(f"{self._file}: {first_line(error)}; build it again: `python {BUILD_SCRIPT}`") from error
         if not self._checked:
             self._check_places(results)
         return {tensor.name: self._views[tensor.name] for tensor in self.program.outputs}

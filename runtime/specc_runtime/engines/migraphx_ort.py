@@ -81,7 +81,7 @@ class _Session:
         try:
             made = self._session.run(self._names, {**inputs, **{s.name: self._caches[s] for s in states}})
         except Exception as error:  # the engine's own exceptions share no public base class
-            raise EngineError(f"{self._file}: {first_line(error)}") from error
+            raise EngineError(f"{self._file}: {first_line(error)}; run `specc check` on the bundle") from error
         count = len(self.program.outputs)
         for state, left in zip(states, made[count:], strict=True):
             self._caches[state][...] = left
@@ -96,7 +96,10 @@ def _create_session(file: Path, provider: str) -> InferenceSession:
     try:
         session = InferenceSession(str(file), options, providers=[provider])
     except Exception as error:  # the engine's own exceptions share no public base class
-        raise EngineError(f"{file}: {provider} does not take it ({first_line(error)})") from error
+        raise EngineError(
+            f"{file}: {provider} does not take it ({first_line(error)}): install MIGraphX's Python module instead, and "
+            "build the bundle with its script"
+        ) from error
     running = session.get_providers()
     if running[:1] != [provider]:
         raise EngineError(f"{file}: ONNX Runtime runs it on {running[0]}, not on {provider}: {INSTALL}")

@@ -148,7 +148,10 @@ class _Call:
         for array, address in self._inputs.values():
             self._device.upload(address, array)
         if not self._context.execute_async_v3(self._device.stream):
-            raise EngineError(f"program {self.program.id!r}: TensorRT did not run it; see its message above")
+            raise EngineError(
+                f"program {self.program.id!r}: TensorRT did not run it, its message stands above; "
+                "run `specc check` on the bundle"
+            )
         for array, address in self._outputs.values():
             self._device.download(array, address)
 

@@ -343,7 +343,8 @@ def test_a_failing_call_is_named(built: Path, machine: FakeMigraphx, monkeypatch
         raise RuntimeError("hip error: out of memory")
 
     monkeypatch.setattr(machine, "gpu_sync", fails)
-    assert "verifier.verify.1.mxr: hip error: out of memory" in refuses(lambda: programs.verify(np.array([1]), 0, 1))
+    said = refuses(lambda: programs.verify(np.array([1]), 0, 1))
+    assert "verifier.verify.1.mxr: hip error: out of memory; build it again: `python build_migraphx.py`" in said
 
 
 def test_caches_that_nodes_write_themselves_have_no_output_to_bind(
