@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from specc.render.templates import render
 from specc.targets import Target
 
+OLDEST_TENSORRT = 11
 _WORKSPACE_SHARE = 0.25  # of the device's memory that the compiler may use as workspace
 _SMALLEST_WORKSPACE_GIB = 1.0
 
@@ -13,9 +14,10 @@ def build_script(target: Target, engines: Sequence[tuple[str, Sequence[Mapping[s
     """The text of BUILD_SCRIPT. engines: ONNX files of the bundle, each with the profiles that fix its open sizes."""
     workspace_gib = max(_SMALLEST_WORKSPACE_GIB, (target.memory_gib or 0) * _WORKSPACE_SHARE)
     return render(
-        "tensorrt_build.py",
+        "build_tensorrt.py",
         title=target.title,
         architecture=target.architecture,
+        oldest=OLDEST_TENSORRT,
         workspace_gib=workspace_gib,
         engines=engines,
     )

@@ -2,8 +2,10 @@
 
 import ctypes
 import runpy
+import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 
 from specc.backends.tensorrt.build_script import build_script
 from specc.targets import load_target
+from tests.support.linted import complaints
 
 ENGINES = [
     ("programs/verifier.onnx", [{"tokens": (1, 1), "rows": (1,)}, {"tokens": (1, 5), "rows": (5,)}]),
@@ -97,7 +100,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
         monkeypatch.setitem(sys.modules, "tensorrt", trt)
         monkeypatch.setattr(ctypes, "CDLL", lambda name: driver)
         monkeypatch.setattr(sys, "argv", [str(script)])
-        runpy.run_path(str(script), run_name="__main__")
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path(str(script), run_name="__main__")
+        assert ended.value.code == (0 if (bundle / "timing.sm110.cache").exists() else 1)
         return bundle
 
     return call
@@ -111,18 +116,42 @@ def test_an_engine_beside_every_file_each_with_its_profiles(run: Callable[..., P
     assert trt.caches == [b"", b"timed"]
 
 
+def test_it_is_linted_and_formatted(tmp_path: Path) -> None:
+    assert complaints(build_script(load_target("thor"), ENGINES), tmp_path / "build_tensorrt.py") == ""
+
+
+def test_titles_of_any_target_stay_texts() -> None:
+    text = build_script(replace(load_target("thor"), title='A "quoted"\n""" title'), ENGINES)
+    assert """TITLE = "A \\"quoted\\"\\n""" in text
+    compile(text, "build_tensorrt.py", "exec")
+
+
+def test_it_explains_itself_without_tensorrt(tmp_path: Path) -> None:
+    script = tmp_path / "build_tensorrt.py"
+    script.write_text(build_script(load_target("thor"), ENGINES), encoding="utf-8")
+    done = subprocess.run([sys.executable, str(script), "--help"], capture_output=True, text=True, check=True)
+    assert "NVIDIA Jetson AGX Thor (T5000) (sm110)" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("trt", "machine", "words"),
     [
         (FakeTensorrt("10.9.0"), {}, "TensorRT 10.9.0 is installed, 11 or newer is needed"),
-        (FakeTensorrt(), {"capability": (9, 0)}, "this bundle is for sm110, and the GPU here is sm90"),
+        (FakeTensorrt(), {"capability": (9, 0)}, "this bundle is for sm110, the GPU here is sm90"),
         (FakeTensorrt(), {"devices_error": 100}, "the NVIDIA driver finds no GPU"),
         (FakeTensorrt(parses=False), {}, "no such op"),
         (FakeTensorrt(builds=False), {}, "not built"),
     ],
 )
 def test_what_does_not_suit_is_said_in_a_line(
-    run: Callable[..., Path], trt: FakeTensorrt, machine: dict[str, Any], words: str
+    run: Callable[..., Path],
+    trt: FakeTensorrt,
+    machine: dict[str, Any],
+    words: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with pytest.raises(SystemExit, match=words):
-        run(trt, **machine)
+    run(trt, **machine)
+    said = capsys.readouterr().err
+    assert said.startswith("build_tensorrt: error: ")
+    assert words in said
+    assert said.count("\n") == 1
