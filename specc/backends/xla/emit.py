@@ -13,7 +13,7 @@ from specc.bundle.staging import Staging
 from specc.passes.fuse_round import DRAFTER, VERIFIER, fuse_round
 from specc.passes.narrow_attention import narrow_attention
 from specc.passes.narrow_linears import narrow_linears
-from specc_runtime.manifest import FEATURES, Program, ProgramKind
+from specc_runtime.manifest import FEATURES, Program
 
 SHORT_PREFILL = 32  # tokens of the narrower prefill: what is left of a prompt is seldom as wide as the wide one
 
