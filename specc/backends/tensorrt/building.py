@@ -1,14 +1,17 @@
 """Building engines with TensorRT-RTX, which needs no GPU for it."""
 
+import json
+import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import onnx_ir as ir
 
+from specc.backends.tensorrt import compiler
 from specc.backends.tensorrt.architectures import COMPUTE_CAPABILITIES
 from specc.bundle.weight_store import WeightStore
 from specc.errors import BuildError, TargetError
@@ -29,7 +32,8 @@ _ADVICE = (
     ("tactics_tiled_layout", "attention has no kernel for this head size: multiples of 16 up to 256 have one"),
     ("FP32 GEMM is not supported", "this architecture has no fp32 products: give --precision head=fp16,mlp=fp16,..."),
     ("HW-specific datatypes: b16", "this architecture has no bf16: give --precision with fp16 in its place"),
-    ("FP8", "this architecture has no fp8: it starts with sm89"),
+    ("datatypes: fp8", "this architecture has no fp8: sm89 and sm120 have; give --precision with fp16 in its place"),
+    ("datatypes: int4", "this architecture has no int4: it starts with sm80; give --precision mlp=int8"),
     (
         "_M_range_check",
         "the compiler crashes on 8-bit weights that several steps share and parallel products read; "
@@ -38,80 +42,61 @@ _ADVICE = (
 )
 
 
-def load_builder(target: str) -> ModuleType:
-    """The module tensorrt_rtx. Raises TargetError: not installed, or of another version."""
+def check_builder(target: str) -> None:
+    """Raises TargetError: TensorRT-RTX is not installed, or in another version than the one that builds engines."""
     try:
-        trt = import_module("tensorrt_rtx")
-    except ImportError as error:
-        raise TargetError(f"target {target!r}: TensorRT-RTX can't be imported ({error}): {INSTALL}") from error
-    if trt.__version__ != VERSION:
-        raise TargetError(
-            f"target {target!r}: TensorRT-RTX {trt.__version__} is installed, {VERSION} builds engines: {INSTALL}"
-        )
-    return trt
+        found = version(PACKAGE)
+    except PackageNotFoundError as error:
+        raise TargetError(f"target {target!r}: TensorRT-RTX is not installed: {INSTALL}") from error
+    if found != VERSION:
+        raise TargetError(f"target {target!r}: TensorRT-RTX {found} is installed, {VERSION} builds engines: {INSTALL}")
 
 
-def build_engine(
-    name: str, graph: ir.Model, profiles: Sequence[Profile], architectures: Sequence[str], trt: ModuleType
-) -> bytes:
-    """The engine of one graph for all of `architectures`, its weights inside.
+def build_engine(name: str, graph: ir.Model, profiles: Sequence[Profile], architectures: Sequence[str]) -> bytes:
+    """The engine of one graph for all of `architectures`, its weights inside; the same bytes in every build.
 
-    profiles: what the graph leaves open, fixed; none for a static graph. Products of fp32 stay fp32: no TF32.
+    profiles: what the graph leaves open, fixed; none for a static graph. It is built in a process of its own
+    (`compiler`), whose memory is then free again.
     Raises BuildError with the compiler's first error: an op it lacks, or attention that would lose its fused kernel.
     """
-    log = _log(trt)
-    builder = trt.Builder(log)
-    network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
-    parser = trt.OnnxParser(network, log)
-    with tempfile.TemporaryDirectory(prefix="specc-tensorrt-") as folder:
-        if not parser.parse_from_file(str(_write(graph, Path(folder)))):
-            raise BuildError(_failure(name, architectures, [parser.get_error(0).desc(), *log.errors]))
-        config = _config(trt, builder, profiles, architectures)
-        plan = builder.build_serialized_network(network, config)
-    if plan is None:
-        raise BuildError(_failure(name, architectures, log.errors))
-    return bytes(plan)
+    with tempfile.TemporaryDirectory(prefix="specc-tensorrt-") as path:
+        folder = Path(path)
+        _write(graph, folder)
+        capabilities = [COMPUTE_CAPABILITIES[architecture] for architecture in architectures]
+        job = {"capabilities": capabilities, "profiles": [dict(profile) for profile in profiles]}
+        (folder / "job.json").write_text(json.dumps(job))
+        done = subprocess.run(
+            [sys.executable, compiler.__file__, path], capture_output=True, text=True, env=_environment(), check=False
+        )
+        engine = folder / "engine"
+        if engine.is_file():
+            return engine.read_bytes()
+        raise BuildError(_failure(name, architectures, _errors(folder, done)))
 
 
-def _config(trt: ModuleType, builder: Any, profiles: Sequence[Profile], architectures: Sequence[str]) -> Any:
-    config = builder.create_builder_config()
-    config.clear_flag(trt.BuilderFlag.TF32)
-    config.num_compute_capabilities = len(architectures)
-    for index, architecture in enumerate(architectures):
-        capability = getattr(trt.ComputeCapability, COMPUTE_CAPABILITIES[architecture])
-        config.set_compute_capability(capability, index)
-    for shapes in profiles:
-        profile = builder.create_optimization_profile()
-        for tensor, shape in shapes.items():
-            profile.set_shape(tensor, shape, shape, shape)
-        config.add_optimization_profile(profile)
-    return config
+def _environment() -> dict[str, str]:
+    """What finds the same interpreter and libraries, and no more: a process's memory depends on its environment."""
+    kept = {key: os.environ[key] for key in ("PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV") if key in os.environ}
+    return kept | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
-def _write(graph: ir.Model, folder: Path) -> Path:
+def _errors(folder: Path, done: "subprocess.CompletedProcess[str]") -> list[str]:
+    """What the compiler said, or the last line of a process that ended without a word."""
+    said = folder / "errors.json"
+    if said.is_file():
+        errors: list[str] = json.loads(said.read_text())
+        return errors
+    last = done.stderr.strip().splitlines()[-1:] or ["nothing"]
+    return [f"{last[0]} (it ended with status {done.returncode})"]
+
+
+def _write(graph: ir.Model, folder: Path) -> None:
     """The graph in a file, its weights in another beside it: a protobuf ends at 2 GiB."""
     weights = WeightStore()
     weights.add(graph)
     weights.write(folder / WEIGHTS_FILE, lambda _: None)
     weights.point_into_file(graph)
-    path = folder / "graph.onnx"
-    path.write_bytes(ir.to_proto(graph).SerializeToString())
-    return path
-
-
-def _log(trt: ModuleType) -> Any:
-    """A logger that keeps errors instead of printing them."""
-
-    class Log(trt.ILogger):  # type: ignore[misc, name-defined]  # a class of a module that is imported when needed
-        def __init__(self) -> None:
-            trt.ILogger.__init__(self)
-            self.errors: list[str] = []
-
-        def log(self, severity: Any, message: str) -> None:
-            if severity in (trt.ILogger.ERROR, trt.ILogger.INTERNAL_ERROR):
-                self.errors.append(message)
-
-    return Log()
+    (folder / "graph.onnx").write_bytes(ir.to_proto(graph).SerializeToString())
 
 
 def _failure(name: str, architectures: Sequence[str], errors: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
 from specc.backends.steps import Step, drafter_steps, verifier_steps
 from specc.backends.tensorrt.architectures import architectures, is_buildable
 from specc.backends.tensorrt.build_script import build_script
-from specc.backends.tensorrt.building import PACKAGE, VERSION, Profile, build_engine, load_builder
+from specc.backends.tensorrt.building import PACKAGE, VERSION, Profile, build_engine, check_builder
 from specc.backends.tensorrt.graphs import lowered_state, round_graph, stepping_graph
 from specc.backends.tensorrt.lint import check_dialect
 from specc.bundle.staging import Staging
@@ -52,14 +52,14 @@ def engine_graphs(request: EmitRequest) -> Iterator[EngineGraph]:
 
 
 def _built(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
-    trt = load_builder(request.target.name)
+    check_builder(request.target.name)
     names = architectures(request.target)
     requires = (f"{PACKAGE}=={VERSION}", "cuda:" + "|".join(names))
     programs: tuple[Program, ...] = ()
     for engine in engine_graphs(request):
         check_dialect(engine.stem, engine.graph.graph)
         path = f"programs/{engine.stem}.engine"
-        staging.add_file(path, build_engine(engine.stem, engine.graph, engine.profiles, names, trt))
+        staging.add_file(path, build_engine(engine.stem, engine.graph, engine.profiles, names))
         programs += tuple(replace(p, file=path, built=True, requires=requires) for p in engine.programs)
     return programs
 
