@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from specc_runtime.bundle import Bundle, open_bundle
-from specc_runtime.engines.migraphx_machine import Machine, numbers, this_machine
+from specc_runtime.engines.migraphx_machine import Machine, this_machine
 from specc_runtime.errors import EngineError, first_line
 from specc_runtime.manifest import MANIFEST_NAME, FileEntry, Manifest, Program
 from specc_runtime.manifest_writing import manifest_json
+from specc_runtime.requirements import version_numbers
 
 DRIVER = "migraphx-driver"
 Tell = Callable[[str], None]
@@ -46,7 +47,7 @@ def build_programs(root: Path, options: BuildOptions, tell: Tell) -> Manifest:
     migraphx = _imported()
     machine = this_machine(getattr(migraphx, "__version__", ""))
     _check_machine(machine, options, bundle)
-    version = ".".join(map(str, numbers(machine.version)))
+    version = ".".join(map(str, version_numbers(machine.version)))
     built = []
     for program in bundle.manifest.programs:
         source = Path(program.file).with_suffix(".onnx").name

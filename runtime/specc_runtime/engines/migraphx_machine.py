@@ -4,10 +4,11 @@ An .mxr neither stores nor checks what it was built for, so nothing of it is loa
 """
 
 import os
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from specc_runtime.requirements import is_met
 
 BUILD_SCRIPT = "build_migraphx.py"  # file of a bundle that builds its programs
 _VISIBLE = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")  # the second counts what the first leaves
@@ -27,11 +28,7 @@ class Machine:
 
     def has(self, requirement: str) -> bool:
         """Whether a requirement ("migraphx>=2.15", "migraphx==2.15.0", "gfx942") is met; no unknown one is."""
-        wanted = re.fullmatch(r"migraphx(>=|==)([0-9.]+)", requirement)
-        if wanted is None:
-            return requirement in self.gpus[:1]
-        found, asked = numbers(self.version), numbers(wanted[2])
-        return found >= asked if wanted[1] == ">=" else found == asked
+        return is_met(requirement, {"migraphx": self.version} | dict.fromkeys(self.gpus[:1], ""))
 
     def lacks(self, requirements: Iterable[str]) -> list[str]:
         """The requirements that are not met, each with what was found."""
@@ -65,12 +62,6 @@ def architecture(target_version: int) -> str:
     """The compilers' name of a driver's number: 90402 is gfx942, 90010 is gfx90a, 110000 is gfx1100."""
     major, minor, stepping = target_version // 10000, target_version // 100 % 100, target_version % 100
     return f"gfx{major}{minor:x}{stepping:x}"
-
-
-def numbers(version: str) -> tuple[int, ...]:
-    """The first three numbers of a version: 2.15.0.dev+1234 is (2, 15, 0)."""
-    found = [int(number) for number in re.findall(r"\d+", version)[:3]]
-    return (*found, *[0] * (3 - len(found)))
 
 
 def _number(properties: Path) -> int:

@@ -5,7 +5,6 @@ output of each program that uses it, so programs write in place. Calls of one sh
 of them nothing is allocated.
 """
 
-import re
 from collections.abc import Callable
 from functools import cached_property, partial
 from importlib import import_module
@@ -22,6 +21,7 @@ from specc_runtime.engines.ort_requirements import needs_cuda
 from specc_runtime.engines.stepping import SteppedPrograms
 from specc_runtime.errors import EngineError, first_line
 from specc_runtime.manifest import RECOMPUTED, VERIFIER, Program, StateSpec
+from specc_runtime.requirements import is_met, version_numbers
 from specc_runtime.selection import recompute_program, stepping_program, usable_programs
 
 INSTALL = 'pip install "onnxruntime>=1.32"'
@@ -54,8 +54,9 @@ def load(bundle: Bundle, *, threads: int | None, fused: bool) -> Programs:
     if needs_cuda(bundle.manifest.programs):
         on_cuda: Programs = import_module("specc_runtime.engines.ort_cuda").load(bundle)
         return on_cuda
-    version = _ort_version()
-    programs = usable_programs(bundle.manifest, lambda feature: _has_feature(feature, version))
+    if version_numbers(onnxruntime.__version__) < MIN_VERSION:
+        raise EngineError(f"ONNX Runtime {onnxruntime.__version__} is too old for this bundle: {INSTALL}")
+    programs = usable_programs(bundle.manifest, partial(is_met, here={"ort": onnxruntime.__version__}))
     return OrtPrograms(bundle, programs, threads or bundle.manifest.threads or 1, fused)
 
 
@@ -192,19 +193,3 @@ def _create_session(file: Path, root: Path, threads: int) -> InferenceSession:
         return InferenceSession(file.read_bytes(), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # the engine's own exceptions share no public base class
         raise EngineError(f"{file}: {first_line(error)}; re-copy or re-compile the bundle") from error
-
-
-def _ort_version() -> tuple[int, ...]:
-    version = _version_numbers(onnxruntime.__version__)
-    if version < MIN_VERSION:
-        raise EngineError(f"ONNX Runtime {onnxruntime.__version__} is too old for this bundle: {INSTALL}")
-    return version
-
-
-def _has_feature(feature: str, version: tuple[int, ...]) -> bool:
-    wanted = re.fullmatch(r"ort>=([0-9.]+)", feature)
-    return wanted is not None and version >= _version_numbers(wanted[1])
-
-
-def _version_numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", text)[:3])

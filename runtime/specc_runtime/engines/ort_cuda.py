@@ -18,10 +18,11 @@ from onnxruntime import InferenceSession, OrtValue, SessionOptions
 from specc_runtime.bundle import Bundle
 from specc_runtime.engines.base import Feed, RoundSampling, Tokens
 from specc_runtime.engines.ort_calls import Arrays, StepProgram
-from specc_runtime.engines.ort_requirements import CUDA_VERSION, ON_CUDA
+from specc_runtime.engines.ort_requirements import CUDA_VERSION
 from specc_runtime.engines.stepping import SteppedPrograms
 from specc_runtime.errors import EngineError, first_line
 from specc_runtime.manifest import VERIFIER, Program, StateSpec
+from specc_runtime.requirements import is_met, version_numbers
 from specc_runtime.selection import stepping_program, usable_programs
 
 PROVIDER, DEVICE = "CUDAExecutionProvider", "cuda"
@@ -31,7 +32,7 @@ PRODUCTS = frozenset({"FusedMatMul", "GroupQueryAttention", "MatMul", "MatMulNBi
 
 def load(bundle: Bundle) -> "CudaPrograms":
     """Create the sessions of `bundle`. Raises EngineError: no CUDA provider here, or one that does not run them."""
-    found = tuple(int(number) for number in onnxruntime.__version__.split(".")[:2])
+    found = version_numbers(onnxruntime.__version__)
     if PROVIDER not in onnxruntime.get_available_providers() or found < CUDA_VERSION:
         raise EngineError(
             f"this bundle is for {bundle.manifest.target}, and ONNX Runtime {onnxruntime.__version__} here lacks the "
@@ -46,7 +47,7 @@ class CudaPrograms(SteppedPrograms):
     rounds: tuple[Program, ...] = ()
 
     def __init__(self, bundle: Bundle, provider: str, device: str) -> None:
-        programs = usable_programs(bundle.manifest, lambda feature: feature == ON_CUDA)
+        programs = usable_programs(bundle.manifest, partial(is_met, here={"ort-cuda": onnxruntime.__version__}))
         models = [key for key, drafter in bundle.manifest.drafters.items() if drafter.kind == "model"]
         self._caches = _Caches(device)
         session = partial(_Session, bundle, provider=provider, caches=self._caches)

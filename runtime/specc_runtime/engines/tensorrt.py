@@ -62,12 +62,11 @@ def _engine_file(bundle: Bundle, program: Program) -> Path:
 
 
 def _load_tensorrt(needed: Requirements) -> ModuleType:
-    wanted = f'"{needed.package}{"==" if needed.exact else ">="}{needed.version}"'
     try:
         module = import_module(_MODULES[needed.package])
     except ImportError as error:
         raise EngineError(
-            f"this bundle runs on TensorRT, which can't be imported ({error}): pip install {wanted}"
+            f'this bundle runs on TensorRT, which can\'t be imported ({error}): pip install "{needed.wanted}"'
         ) from None
     needed.check_version(module.__version__)
     return module

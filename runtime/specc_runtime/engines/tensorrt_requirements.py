@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from specc_runtime.errors import EngineError
 from specc_runtime.manifest import Program
+from specc_runtime.requirements import is_met
 
 BUILD_SCRIPT = "build_tensorrt.py"  # file of a bundle that builds its portable programs
 RTX, FULL = "tensorrt-rtx", "tensorrt"
@@ -26,14 +27,17 @@ class Requirements:
     version: str
     architectures: tuple[str, ...]
 
+    @property
+    def wanted(self) -> str:
+        """What pip is asked for."""
+        return f"{self.package}{'==' if self.exact else '>='}{self.version}"
+
     def check_version(self, found: str) -> None:
         """Raises EngineError unless `found` is a version of the package that reads the engines."""
-        suits = found == self.version if self.exact else numbers(found) >= numbers(self.version)
-        if not suits:
-            wanted = f'"{self.package}{"==" if self.exact else ">="}{self.version}"'
+        if not is_met(self.wanted, {self.package: found}):
             raise EngineError(
-                f"the engines of this bundle need {wanted}, and {found} is installed: pip install {wanted}, or compile "
-                "the bundle again"
+                f'the engines of this bundle need "{self.wanted}", and {found} is installed: pip install '
+                f'"{self.wanted}", or compile the bundle again'
             )
 
     def check_architecture(self, found: str, target: str) -> None:
@@ -54,11 +58,6 @@ def requirements(programs: Iterable[Program]) -> Requirements:
     if len(found) != 1:
         raise EngineError("programs of this bundle need different engines; compile it again")
     return _parsed(found.pop())
-
-
-def numbers(version: str) -> tuple[int, ...]:
-    """A version as numbers to compare."""
-    return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
 def _parsed(features: Collection[str]) -> Requirements:

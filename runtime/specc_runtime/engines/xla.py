@@ -14,6 +14,7 @@ from specc_runtime.engines.base import RoundSampling, Tokens
 from specc_runtime.engines.stepping import SteppedPrograms
 from specc_runtime.errors import EngineError
 from specc_runtime.manifest import VERIFIER, Program
+from specc_runtime.requirements import is_met
 from specc_runtime.selection import usable_programs
 
 INSTALL = "pip install 'jax>=0.10' flatbuffers"
@@ -105,4 +106,4 @@ def _platform() -> str:
 
 def _has_feature(feature: str, platform: str) -> bool:
     """Features that programs of this backend ask for: the oldest JAX, and the platform they are compiled for."""
-    return feature in ("jax>=0.10", f"platform={platform}")
+    return is_met(feature, {"jax": jax.__version__, "platform": platform})

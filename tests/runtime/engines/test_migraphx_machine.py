@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from specc_runtime.engines import migraphx_machine
-from specc_runtime.engines.migraphx_machine import Machine, architecture, numbers, this_machine
+from specc_runtime.engines.migraphx_machine import Machine, architecture, this_machine
 
 
 @pytest.mark.parametrize(
@@ -19,14 +19,6 @@ from specc_runtime.engines.migraphx_machine import Machine, architecture, number
 )
 def test_the_drivers_number_is_the_compilers_name(number: int, name: str) -> None:
     assert architecture(number) == name
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("2.15.0.dev+20250912-17-1234", (2, 15, 0)), ("2.16", (2, 16, 0)), ("", (0, 0, 0)), ("2.9.10", (2, 9, 10))],
-)
-def test_versions(text: str, expected: tuple[int, ...]) -> None:
-    assert numbers(text) == expected
 
 
 def test_gpus_in_the_drivers_order_and_no_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
