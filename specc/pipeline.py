@@ -2,24 +2,19 @@
 
 import json
 import os
-import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import partial
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import specc
-from specc.assembly.accounting import KV, engine_copies, precision_table, shared_parts
+from specc.assembly.accounting import KV, engine_copies
 from specc.assembly.calibration import read_calibration
-from specc.assembly.core_models import DrafterPlan, drafter_core, verifier_core
-from specc.assembly.drafters import HEAD_IDS_FILE, plan_drafters
+from specc.assembly.core_models import drafter_core, verifier_core
+from specc.assembly.describing import described, readme
+from specc.assembly.drafters import plan_drafters
+from specc.assembly.plan import Plan
 from specc.assembly.quality import TOKENS, distance_from_checkpoint
-from specc.assembly.sources import ModelSource, open_model
-from specc.assembly.tokenizer import stage_tokenizer
+from specc.assembly.sources import open_model
 from specc.backends import choose_backend
 from specc.backends.record import Backend, CoreModel, EmitRequest
 from specc.bundle.layout import CORE_CONFIG, CORE_GRAPH
@@ -28,37 +23,19 @@ from specc.bundle.resident_memory import resident_bytes
 from specc.bundle.staging import Staging, check_output, staged
 from specc.errors import CompileError, OptionError
 from specc.models.limits import check_context, largest_context
-from specc.options import DEFAULT_CONTEXT, CompileOptions, Precision, PrecisionPolicy, parse_precision
+from specc.options import DEFAULT_CONTEXT, CompileOptions, PrecisionPolicy, parse_precision
 from specc.progress import Progress, Silent
-from specc.render import bundle_readme
-from specc.render.chat import conversation
 from specc.reports import CompileReport
 from specc.speculation.measuring import measured_speculation
 from specc.speculation.prompts import calibration_prompts
 from specc.targets import Target, load_target
 from specc_runtime.bundle import Bundle
 from specc_runtime.engines.base import Tokens
-from specc_runtime.errors import TokenizerError
-from specc_runtime.manifest import DrafterInfo, Manifest, Program
+from specc_runtime.manifest import Manifest, Program
 
 Measure = Callable[[Bundle, Sequence[Tokens]], Manifest]
 README = "README.md"
 PREFILL_WIDTH = 256  # prompt tokens fed at once: enough to be bound by arithmetic, and activations stay small
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """Everything decided before a graph is built."""
-
-    options: CompileOptions
-    target: Target
-    backend: Backend
-    verifier: ModelSource
-    drafters: tuple[DrafterPlan, ...]
-    gammas: tuple[int, ...]
-    precision: Precision
-    context: int
-    slack: int
 
 
 def compile_bundle(
@@ -77,19 +54,19 @@ def compile_bundle(
         verifier, drafters = _cores(plan, plan.context + plan.slack)
     with staged(output, replace=options.force) as staging:
         programs = _emit(plan, verifier, drafters, staging, progress)
-        manifest = _manifest(plan, verifier, drafters, programs, staging)
+        manifest = described(plan, verifier, drafters, programs, staging)
         manifest = _measured(plan, manifest, staging, measure, progress)
         with progress.step("hashing", staging.total_bytes) as step:
             manifest = replace(manifest, files=staging.file_entries(step.advance))
         manifest, unmeasured = _weighed(plan, manifest, staging, progress)
-        staging.add_file(README, _readme(plan, manifest, staging))
+        staging.add_file(README, readme(plan, manifest, staging))
         manifest = replace(manifest, files={**manifest.files, README: staging.file_entry(README)})
         staging.write_manifest(manifest)
     warnings = (*_warnings(plan, manifest), *unmeasured)
     return CompileReport(options.output, manifest, time.monotonic() - started, warnings)
 
 
-def _plan(options: CompileOptions, progress: Progress) -> _Plan:
+def _plan(options: CompileOptions, progress: Progress) -> Plan:
     target = load_target(options.target)
     backend = choose_backend(target, options.backend)
     _check_options(options, backend)
@@ -104,7 +81,7 @@ def _plan(options: CompileOptions, progress: Progress) -> _Plan:
         raise OptionError(f"precision: kv={precision.kv} is not built by backend {backend.name!r}; known: {known}")
     gammas = options.gammas or _default_gammas(options, backend)
     slack = max(gammas) + 1 + backend.slack
-    return _Plan(options, target, backend, verifier, drafters, gammas, precision, context, slack)
+    return Plan(options, target, backend, verifier, drafters, gammas, precision, context, slack)
 
 
 def _default_gammas(options: CompileOptions, backend: Backend) -> tuple[int, ...]:
@@ -130,7 +107,7 @@ def _check_options(options: CompileOptions, backend: Backend) -> None:
         read_calibration(options.calibration)
 
 
-def _cores(plan: _Plan, rows: int) -> tuple[CoreModel, dict[str, CoreModel]]:
+def _cores(plan: Plan, rows: int) -> tuple[CoreModel, dict[str, CoreModel]]:
     """The core graphs; rows: of the verifier's caches."""
     scales = plan.backend.row_scales
     verifier = verifier_core(plan.verifier, plan.precision, rows, plan.drafters, row_scales=scales)
@@ -140,7 +117,7 @@ def _cores(plan: _Plan, rows: int) -> tuple[CoreModel, dict[str, CoreModel]]:
 
 
 def _emit(
-    plan: _Plan, verifier: CoreModel, drafters: Mapping[str, CoreModel], staging: Staging, progress: Progress
+    plan: Plan, verifier: CoreModel, drafters: Mapping[str, CoreModel], staging: Staging, progress: Progress
 ) -> tuple[Program, ...]:
     request = EmitRequest(
         target=plan.target,
@@ -162,98 +139,7 @@ def _emit(
     return programs
 
 
-def _manifest(
-    plan: _Plan,
-    verifier: CoreModel,
-    drafters: Mapping[str, CoreModel],
-    programs: tuple[Program, ...],
-    staging: Staging,
-) -> Manifest:
-    tokenizer = stage_tokenizer(plan.verifier, staging)
-    return Manifest(
-        specc_version=specc.__version__,
-        target=plan.target.name,
-        backend=plan.backend.name,
-        context=plan.context,
-        slack=plan.slack,
-        gammas=plan.gammas,
-        gamma=_default_gamma(plan.gammas),
-        verifier=plan.verifier.info(plan.context),
-        drafters=_drafter_records(plan, verifier, drafters, staging),
-        topologies={},
-        programs=programs,
-        precision=precision_table(
-            staging.weights.weights, (verifier, *drafters.values()), partial(plan.backend.computed, plan.target)
-        ),
-        precision_name=plan.precision.name,
-        files={},
-        tokenizer=tokenizer,
-        threads=plan.options.threads,
-        toolchain=_versions(plan.backend.toolchain) | {"python": platform.python_version()},
-        provenance=_provenance(plan),
-    )
-
-
-def _versions(packages: Sequence[str]) -> dict[str, str]:
-    """Of those that are installed: what compiles on the device need not be here."""
-    found = {}
-    for package in packages:
-        with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
-
-
-def _readme(plan: _Plan, manifest: Manifest, staging: Staging) -> str:
-    built = all(program.built for program in manifest.programs)
-    host = plan.backend.container(plan.target, built)
-    return bundle_readme(
-        manifest,
-        _chat_example(manifest, staging),
-        engine=host.packages,
-        system_packages=host.system_packages,
-        environment=host.environment,
-        build_script=plan.backend.build_script,
-    )
-
-
-def _chat_example(manifest: Manifest, staging: Staging) -> str | None:
-    """A user's turn in the model's chat format; None if it has none, or one that can't be filled."""
-    try:
-        return conversation(staging.root, manifest.tokenizer, [{"role": "user", "content": "What is a shadow?"}])
-    except TokenizerError:
-        return None
-
-
-def _default_gamma(gammas: tuple[int, ...]) -> int:
-    """Nearest to 4, where most drafters gain most."""
-    return min(gammas, key=lambda gamma: (abs(gamma - 4), gamma))
-
-
-def _drafter_records(
-    plan: _Plan, verifier: CoreModel, drafters: Mapping[str, CoreModel], staging: Staging
-) -> dict[str, DrafterInfo]:
-    if not plan.drafters:
-        return {"ngram": DrafterInfo(kind="ngram", source="ngram")}
-    records = {}
-    for drafter in plan.drafters:
-        core = drafters[drafter.key]
-        file = None
-        if not isinstance(drafter.head_ids, int):
-            file = HEAD_IDS_FILE.format(key=drafter.key)
-            staging.add_array(file, drafter.head_ids)
-        records[drafter.key] = DrafterInfo(
-            kind="model",
-            model=drafter.info(),
-            head_rows=core.head_rows if file else None,
-            head_ids=file,
-            shares=shared_parts(verifier, core),
-            source=drafter.name,
-            features=drafter.reads_features,
-        )
-    return records
-
-
-def _measured(plan: _Plan, manifest: Manifest, staging: Staging, measure: Measure, progress: Progress) -> Manifest:
+def _measured(plan: Plan, manifest: Manifest, staging: Staging, measure: Measure, progress: Progress) -> Manifest:
     """What only the finished programs can tell: best number of threads, distance from the checkpoint, speculation."""
     written = Bundle(staging.root, manifest)
     if manifest.threads is None and plan.backend.measure_threads is not None and _runs_here(plan):
@@ -273,7 +159,7 @@ def _measured(plan: _Plan, manifest: Manifest, staging: Staging, measure: Measur
     return manifest
 
 
-def _weighed(plan: _Plan, manifest: Manifest, staging: Staging, progress: Progress) -> tuple[Manifest, tuple[str, ...]]:
+def _weighed(plan: Plan, manifest: Manifest, staging: Staging, progress: Progress) -> tuple[Manifest, tuple[str, ...]]:
     """With the memory that running the finished bundle takes, or else a warning that says why it is not known."""
     if not (plan.options.measure and _runs_here(plan)):
         return manifest, ()
@@ -285,18 +171,12 @@ def _weighed(plan: _Plan, manifest: Manifest, staging: Staging, progress: Progre
         return manifest, (str(error),)
 
 
-def _runs_here(plan: _Plan) -> bool:
+def _runs_here(plan: Plan) -> bool:
     """Whether what was compiled runs on this machine: an accelerator's programs are made without one."""
     return plan.target.kind == "cpu"
 
 
-def _provenance(plan: _Plan) -> dict[str, Any]:
-    """Where the weights come from."""
-    models = {"verifier": plan.verifier} | {d.key: d.source for d in plan.drafters if d.source.weights_of is None}
-    return {role: {"source": model.checkpoint.source, **model.checkpoint.provenance} for role, model in models.items()}
-
-
-def _warnings(plan: _Plan, manifest: Manifest) -> Iterator[str]:
+def _warnings(plan: Plan, manifest: Manifest) -> Iterator[str]:
     """What the user should know of what was made."""
     for key, drafter in manifest.drafters.items():
         copied = {p.part.split(".")[1]: p.bytes for p in manifest.precision if p.part.startswith(f"{key}.")}
