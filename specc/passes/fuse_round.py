@@ -58,13 +58,7 @@ def fuse_round(
     )
 
     drafting = _draft(body, request, draft, drafter_past, head, draws)
-    *between, drafter_present = drafting.states
-    if features:
-        between.append({FEATURES: drafter_present[FEATURES]})
-        p, left = _verify(body, request, verify, verifier_past | {kept: drafter_present[FEATURES]}, drafting.ids)
-        drafter_present = {**drafter_present, FEATURES: left[kept]}
-    else:
-        p, left = _verify(body, request, verify, verifier_past, drafting.ids)
+    p, left, (*between, drafter_present) = _verified(body, request, verify, verifier_past, drafting, kept)
     q = body.op("Concat", *drafting.laws, axis=1)
     drafted = body.op("Concat", *drafting.ids, axis=1)
     ids, count = body.call(ACCEPTANCES[acceptance](gamma), drafted, p, q, judging)
@@ -74,7 +68,7 @@ def fuse_round(
         [
             _typed(ids, "ids", [request.batch, gamma + 1]),
             _typed(count, "count", [request.batch]),
-            *_named({name: cache for name, cache in left.items() if name != kept}, VERIFIER + PRESENT),
+            *_named(left, VERIFIER + PRESENT),
             *_named(drafter_present, DRAFTER + PRESENT),
             *(v for step, state in enumerate(between, 1) for v in _named(state, _after(step))),
         ],
@@ -213,6 +207,23 @@ def _draft(
         drafting.laws.append(body.op("Unsqueeze", wide, body.constant([1])))
         drafting.states.append(state)
     return drafting
+
+
+def _verified(
+    body: Body, request: _Request, decoder: DecoderFunction, past: State, drafting: _Drafting, kept: str
+) -> tuple[ir.Value, State, list[State]]:
+    """The verifier's laws after the drafted tokens, its caches, and the drafter's after each step that writes them.
+
+    kept: the verifier's name for the features that the drafter reads; it writes them anew, as the last step.
+    """
+    *between, last = drafting.states
+    if FEATURES not in last:
+        p, left = _verify(body, request, decoder, past, drafting.ids)
+        return p, left, drafting.states
+    predicted = last[FEATURES]
+    p, left = _verify(body, request, decoder, {**past, kept: predicted}, drafting.ids)
+    own = {name: cache for name, cache in left.items() if name != kept}
+    return p, own, [*between, {FEATURES: predicted}, {**last, FEATURES: left[kept]}]
 
 
 def _verify(
