@@ -17,10 +17,7 @@ def backends_page() -> str:
     """The Markdown text of the comparison page."""
     targets = [load_target(name) for name in known_targets()]
     sections = [backend_facts(load_backend(name), targets) for name in known_backends()]
-    named = {name for target in targets for name in target.backends}
-    return render(
-        "backends.md", backends=sections, missing=sorted(named - set(known_backends())), checkpoint_dtype=CHECKPOINT
-    )
+    return render("backends.md", backends=sections, checkpoint_dtype=CHECKPOINT)
 
 
 def backend_facts(backend: Backend, targets: list[Target]) -> dict[str, Any]:
@@ -32,7 +29,7 @@ def backend_facts(backend: Backend, targets: list[Target]) -> dict[str, Any]:
         "options": _programs_by_options(backend),
         "weights": _ordered(backend.weight_dtypes),
         "caches": _ordered(backend.state_dtypes),
-        "targets": [_target_facts(backend, target) for target in targets if backend.name in target.backends],
+        "targets": [_target_facts(backend, target) for target in targets if backend.name in usable_backends(target)],
         **{did: [vars(item) for item in backend.evidence if item.did == did] for did in DEEDS},
         "build_script": backend.build_script,
         "toolchain": list(backend.toolchain),
@@ -48,14 +45,13 @@ def _programs_by_options(backend: Backend) -> list[tuple[str, str]]:
 
 
 def _target_facts(backend: Backend, target: Target) -> dict[str, Any]:
-    ready = backend.name in usable_backends(target)
     choice = "" if backend.name == target.default_backend else f" --backend {backend.name}"
     return {
         "name": target.name,
         "title": target.title,
         "architecture": target.architecture,
         "default": backend.name == target.default_backend,
-        "command": f"specc compile MODEL --draft D --target {target.name}{choice} -o OUT" if ready else None,
+        "command": f"specc compile MODEL --draft D --target {target.name}{choice} -o OUT",
         "precision": "reference" if backend.default_precision is None else backend.default_precision(target),
         "presets": {preset: _preset(preset, target, backend) for preset in PRESETS},
     }

@@ -42,7 +42,7 @@ def backends_command(markdown: bool, as_json: bool) -> None:
 
 
 def _row(facts: dict[str, Any]) -> list[str]:
-    targets = [target["name"] for target in facts["targets"] if target["command"]]
+    targets = [target["name"] for target in facts["targets"]]
     places = [dict.fromkeys(item["where"] for item in facts[did]) for did in ("built", "run", "checked")]
     cells = (facts["programs"], facts["weights"], facts["caches"], targets, *places)
     return [facts["name"], *(", ".join(cell) for cell in cells)]

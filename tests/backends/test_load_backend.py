@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -17,18 +18,23 @@ def test_a_backend_goes_by_the_name_it_is_found_under(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", known_targets())
-def test_every_backend_of_a_target_is_there_or_a_sentence(name: str) -> None:
+def test_a_target_lists_the_backends_that_compile_for_it_and_no_others(name: str) -> None:
     target = load_target(name)
+    assert set(usable_backends(target)) == set(target.backends)
     for asked in (None, *target.backends):
-        backend = asked or target.default_backend
-        if backend in usable_backends(target):
-            assert choose_backend(target, asked).name == backend
-        else:
-            lacking = f"does not take to a {target.kind}" if backend in known_backends() else "does not have"
-            with refuses(
-                TargetError, f"needs backend {backend!r}, which this version of specc {lacking}; try --backend"
-            ):
-                choose_backend(target, asked)
+        assert choose_backend(target, asked).name == (asked or target.default_backend)
+
+
+@pytest.mark.parametrize(
+    ("listed", "said"),
+    [
+        (("tensorrt", "ort"), "needs backend 'tensorrt', which this version of specc does not take to a cpu; try"),
+        (("newer",), "needs backend 'newer', which this version of specc does not have; `specc targets` says"),
+    ],
+)
+def test_what_a_target_file_of_the_users_lists_in_vain_is_a_sentence(listed: tuple[str, ...], said: str) -> None:
+    with refuses(TargetError, said):
+        choose_backend(replace(load_target("cpu"), backends=listed, default_backend=listed[0]), None)
 
 
 @pytest.mark.parametrize("name", known_targets())

@@ -57,7 +57,7 @@ def test_what_was_built_is_told_from_what_was_run() -> None:
     assert [item["where"] for item in facts["checked"]] == ["another engine"]
 
 
-def test_commands_are_given_only_for_targets_that_compile() -> None:
+def test_every_target_has_its_command_and_its_presets() -> None:
     facts = {target["name"]: target for target in backend_facts(load_backend("ort"), TARGETS)["targets"]}
     assert facts["cpu"]["command"] == "specc compile MODEL --draft D --target cpu -o OUT"
     assert facts["cpu"]["presets"]["reference"] == "all fp32"
