@@ -15,6 +15,7 @@ from specc.errors import BuildError
 HALVES = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
 LARGEST_HEAD, HEAD_MULTIPLE = 256, 16
 SCATTER_AXIS, CACHE_AXES = -2, 4
+DECOMPOSABLE = "TRT_decomposable"  # TensorRT's own attribute: attention may be built of other kernels
 
 Rule = Callable[[ir.Graph], Iterator[str]]
 
@@ -42,13 +43,18 @@ def attention_is_fused(graph: ir.Graph) -> Iterator[str]:
 
 
 def attention_takes_a_mask_alone(graph: ir.Graph) -> Iterator[str]:
-    """No past and present, no softcap, no other precision of the softmax, no causal mask beside the one given."""
+    """No past and present, no softcap, no other precision of the softmax, no causal mask beside the one given.
+
+    Nor leave to decompose: a build that succeeds then proves that attention is fused.
+    """
     for node in _nodes(graph, "Attention"):
         if len(node.inputs) > 4 or len(node.outputs) > 1:
             yield "attention with past and present is refused: caches are written by TensorScatter"
         for attribute in ("softcap", "softmax_precision"):
             if attribute in node.attributes:
                 yield f"attention with {attribute} is refused"
+        if DECOMPOSABLE in node.attributes:
+            yield f"attention with {DECOMPOSABLE} may lose its fused kernel: leave the attribute out"
         if "is_causal" in node.attributes and len(node.inputs) > 3:
             yield "attention with is_causal and a mask is refused"
 

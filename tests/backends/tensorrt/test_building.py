@@ -10,6 +10,7 @@ from specc.backends.tensorrt.architectures import COMPUTE_CAPABILITIES, default_
 from specc.backends.tensorrt.building import VERSION, build_engine
 from specc.backends.tensorrt.emit import EngineGraph, emit, engine_graphs
 from specc.backends.tensorrt.graphs import stepping_graph
+from specc.backends.tensorrt.lint import DECOMPOSABLE
 from specc.bundle.staging import Staging
 from specc.errors import BuildError
 from specc.targets import load_target
@@ -76,6 +77,15 @@ def test_what_the_compiler_refuses_is_one_line(
     model = core("verifier", state=state, weights=weights, **sizes)
     with refuses(BuildError, f"tensorrt: no engine of verifier for {architecture}: ", words, "the compiler says: "):
         build_engine("verifier", stepping_graph(model), PROFILES, [architecture])
+
+
+def test_attention_that_may_be_decomposed_builds_where_a_kernel_is_lacking() -> None:
+    """So that a build without the attribute, which the lint refuses, proves a fused kernel."""
+    graph = stepping_graph(core("verifier", state=F16, weights=F16, head_dim=512))
+    for node in graph.graph:
+        if node.op_type == "Attention":
+            node.attributes[DECOMPOSABLE] = ir.AttrInt64(DECOMPOSABLE, 1)
+    assert build_engine("verifier", graph, PROFILES, ["sm80"])
 
 
 def test_widths_share_an_engines_weights() -> None:

@@ -53,6 +53,18 @@ def test_the_16_bit_form_is_as_near_as_numpy_with_16_bit_rounding(family: str, i
     assert 0 < found <= 2 * by_numpy
 
 
+@pytest.mark.parametrize("int8", [False, True], ids=["bf16", "int8"])
+@pytest.mark.parametrize("family", ["llama", "qwen3"])
+def test_the_bf16_form_rounds_where_numpy_does(family: str, int8: bool) -> None:
+    """ONNX Runtime's CPU has no kernels for bf16: onnx's reference evaluator runs both graphs."""
+    exact = logits(oracle_runner(core("verifier", family, int8=int8).graph))
+    stored = core("verifier", family, BF16, weights=BF16, int8=int8)
+    narrowed = narrow_linears(narrow_attention(stored.graph.clone()), scales=BF16)
+    by_numpy = np.abs(logits(oracle_runner(narrowed)) - exact).max()
+    found = np.abs(logits(oracle_runner(stepping_graph(stored))) - exact).max()
+    assert 0 < found <= 2 * by_numpy
+
+
 @cache
 def rounds(gamma: int, int8: bool) -> ir.Model:
     drafter = core("drafter", int8=int8, num_hidden_layers=1)

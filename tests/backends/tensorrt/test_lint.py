@@ -1,6 +1,7 @@
 """Each trap of TensorRT's as a graph of a few nodes that walks into it."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -10,7 +11,9 @@ from specc.backends.tensorrt.graphs import round_graph, stepping_graph
 from specc.backends.tensorrt.lint import RULES, check_dialect
 from specc.core.building import Body, model, value
 from specc.core.initializers import initializer
-from specc.errors import BuildError
+from specc.errors import BuildError, LegalizeError
+from specc.legalize.rewriting import legalize
+from specc.legalize.tensorrt import OPS
 from tests.support.refusals import refuses
 from tests.support.tensorrt_cores import core
 
@@ -42,7 +45,7 @@ class Trap:
         return model("trap", self.inputs, self.outputs, self.body, initializers=self.weights).graph
 
 
-def attention(dtype: ir.DataType = F16, size: int = 64, **attributes: object) -> ir.Graph:
+def attention(dtype: ir.DataType = F16, size: int = 64, **attributes: Any) -> ir.Graph:
     trap = Trap()
     q, mask = trap.given("q", [1, 4, 5, size], dtype), trap.given("mask", [1, 1, 5, 32], ir.DataType.BOOL)
     caches = [trap.given(f"past.0.{part}", [1, 2, 32, size], dtype) for part in ("key", "value")]
@@ -55,7 +58,7 @@ def update(
     dtype: ir.DataType = F16,
     times: int = 1,
     chained: bool = False,
-    **more: object,
+    **more: Any,
 ) -> ir.Graph:
     trap = Trap()
     cache, position = trap.given("past", shape, dtype), trap.given("position", [1], I64)
@@ -103,6 +106,7 @@ TRAPS = [
     (attention(softcap=30.0), "attention with softcap is refused"),
     (attention(softmax_precision=1), "attention with softmax_precision is refused"),
     (attention(is_causal=1), "is_causal and a mask"),
+    (attention(TRT_decomposable=1), "attention with TRT_decomposable may lose its fused kernel"),
     (update(times=2, chained=True), "updates can't be chained"),
     (update(times=2), "'past' is updated 2 times, once is possible"),
     (update(shape=(1, 32, 16)), "4 dimensions are wanted"),
@@ -162,3 +166,21 @@ def test_a_past_inside_attention() -> None:
     trap.left(key, "present.0.key")
     broken = list(RULES[1](trap.graph()))
     assert broken == ["attention with past and present is refused: caches are written by TensorScatter"]
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        "If", "Loop", "Multinomial", "RandomUniform", "RandomUniformLike", "DynamicQuantizeLinear", "MatMulInteger",
+        "TopK", "com.microsoft.GroupQueryAttention", "com.microsoft.MatMulNBits",
+    ],
+)  # fmt: skip
+def test_an_op_that_it_lacks_or_gets_wrong_is_no_word_of_the_dialect(op: str) -> None:
+    """The parser says that it supports some that it then does not build; of random numbers it ignores the seed."""
+    domain, _, name = op.rpartition(".")
+    trap = Trap()
+    trap.left(trap.body.op(name, trap.given("x", [1, 4], F32), domain=domain), "y")
+    made = model("trap", trap.inputs, trap.outputs, trap.body)
+    made.graph.opset_imports.setdefault(domain, 1)
+    with refuses(LegalizeError, f"tensorrt: no form for {op} in 'trap'"):
+        legalize(made, "tensorrt", OPS)
