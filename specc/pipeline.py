@@ -173,7 +173,7 @@ def _weighed(plan: Plan, manifest: Manifest, staging: Staging, progress: Progres
 
 def _runs_here(plan: Plan) -> bool:
     """Whether what was compiled runs on this machine: an accelerator's programs are made without one."""
-    return plan.target.kind == "cpu"
+    return plan.target.kind == "cpu" and plan.target.devices == 1
 
 
 def _warnings(plan: Plan, manifest: Manifest) -> Iterator[str]:

@@ -8,7 +8,7 @@ import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -26,7 +26,7 @@ _TEXTS = ("name", "title", "vendor", "kind", "architecture", "default_backend")
 _LISTS = ("dtypes", "backends", "environment", "slices")
 _TABLES = ("xla", "sources")
 _FIGURES = ("memory_gib", "bandwidth_gb_s", "wavefront", *(_RATE + dtype for dtype in DTYPES))
-_KEYS = (*_TEXTS, *_LISTS, *_FIGURES, *_TABLES, "exhaustive_tune", "in_place_caches", "notes")
+_KEYS = (*_TEXTS, *_LISTS, *_FIGURES, *_TABLES, "exhaustive_tune", "in_place_caches", "notes", "devices_per_chip")
 _MESH = re.compile(r"[1-9][0-9]*(x[1-9][0-9]*){0,2}")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*=[A-Za-z0-9_,.~!-]+")
 
@@ -42,7 +42,9 @@ class Target:
     `NAME=VALUE`. exhaustive_tune: whether its compiler tries every form of a kernel: slow to build, faster to run.
     in_place_caches: whether MIGraphX programs of few rows write caches row by row, without copying them first.
     tops: dense peak rate of matrix products by dtype, 10^12 operations per second, no sparsity counted.
-    slices: arrangements of a host's chips ("2x4"), the smallest first. xla: what XLA's compiler is told of the machine.
+    slices: arrangements of a host's chips ("2x4"), the smallest first. mesh: the one that programs run on all chips of;
+    "": they run on one device. devices_per_chip: that programs see of one chip. xla: what XLA's compiler is told of the
+    machine.
     sources: the address each figure was taken from, by its key in the file.
     """
 
@@ -64,7 +66,14 @@ class Target:
     sources: Mapping[str, str] = field(default_factory=dict)
     notes: str = ""
     slices: tuple[str, ...] = ()
+    mesh: str = ""
+    devices_per_chip: int = 1
     xla: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def devices(self) -> int:
+        """How many devices one program runs on."""
+        return math.prod(map(int, self.mesh.split("x"))) * self.devices_per_chip if self.mesh else 1
 
     @property
     def is_several(self) -> bool:
@@ -80,12 +89,15 @@ def known_targets() -> tuple[str, ...]:
 def load_target(name: str) -> Target:
     """The target called `name`, or described by the TOML file at path `name` (ends in .toml).
 
-    Several names, joined by commas, are one target for the backends that serve several machines with one bundle.
-    Raises TargetError: no such target or file, a file that is not TOML, or one that breaks a rule of `parse_target`;
-    targets that share no backend.
+    Several names, joined by commas, are one target for the backends that serve several machines with one bundle. After
+    a colon, one of the target's slices: programs run on all its chips together ("tpu-v5e:2x4", "h100:8").
+    Raises TargetError: no such target, file or slice, a file that is not TOML, or one that breaks a rule of
+    `parse_target`; targets that share no backend.
     """
     if "," in name:
         return _together([load_target(part.strip()) for part in name.split(",")])
+    if ":" in name:
+        return _on_slice(*name.rsplit(":", 1))
     if name.endswith(".toml"):
         path = Path(name)
         try:
@@ -96,6 +108,15 @@ def load_target(name: str) -> Target:
     if file is None:
         raise TargetError(unknown("target", name, known_targets()) + "; or give the path of a .toml file")
     return parse_target(file.read_text(encoding="utf-8"), name, f"targets/{name}.toml")
+
+
+def _on_slice(name: str, mesh: str) -> Target:
+    """The target `name`, its programs on all chips of the slice `mesh`."""
+    target = load_target(name)
+    if mesh not in target.slices:
+        known = f"known: {', '.join(target.slices)}" if target.slices else "it has none of several chips"
+        raise TargetError(f"target {name!r} has no slice {mesh!r}; {known}")
+    return replace(target, name=f"{target.name}:{mesh}", mesh=mesh)
 
 
 def parse_target(text: str, name: str, where: str) -> Target:
@@ -160,6 +181,7 @@ def _target(table: Mapping[str, Any], name: str) -> Target:
         sources=MappingProxyType(_sources(table, figures)),
         notes=_text(table, "notes") if "notes" in table else "",
         slices=_names(table, "slices") if "slices" in table else (),
+        devices_per_chip=_count(table.get("devices_per_chip", 1), "devices_per_chip"),
         xla=MappingProxyType(_table(table, "xla")),
     )
     _check_agreement(target, name)
@@ -198,6 +220,12 @@ def _table(table: Mapping[str, Any], key: str) -> dict[str, Any]:
     value = table.get(key, {})
     if not isinstance(value, dict):
         raise TargetError(f"{key!r} must be a table of key = value, found {value!r}")
+    return value
+
+
+def _count(value: Any, key: str) -> int:
+    if type(value) is not int or value < 1:
+        raise TargetError(f"{key!r} must be a whole number above 0, found {value!r}")
     return value
 
 

@@ -38,6 +38,7 @@ class StateSpec:
     owner: "verifier" or a key of Manifest.drafters: programs with the same owner and role share the buffer.
     role: what it holds ("layers.3.key", "layers.3.value", "features"; "recomputed.layers.3.key" in a `recompute`).
     also: outputs that hold it between the steps of a program that updates it more than once (a round's draft steps).
+    cut: the axis along which the devices of a program share it evenly; None: each has all of it.
     """
 
     name: str
@@ -47,20 +48,24 @@ class StateSpec:
     dtype: str
     shape: tuple[int, ...]
     also: tuple[str, ...] = ()
+    cut: int | None = None
 
 
 @dataclass(frozen=True)
 class WeightSpec:
     """One weight argument of a program that holds no weights itself.
 
-    source: name in the weights file, of which the first shape[0] rows are meant. With LAYER in it: the weights of
-    shape[0] consecutive layers, from layer `first` on, stacked along a new first axis.
+    source: name in the weights file, of which shape[0] rows are meant, from row `start` on. With LAYER in it: those of
+    the weights of shape[0] consecutive layers, from layer `first` on, stacked along a new first axis.
+    cut: the axis along which the devices of a program share it evenly; None: each has all of it.
     """
 
     source: str
     dtype: str
     shape: tuple[int, ...]
     first: int = 0
+    start: int = 0
+    cut: int | None = None
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,7 @@ class Program:
     requires: features the loader must know ("ort>=1.32"); an unknown one makes this program unusable, not the bundle.
     weights: of a program whose weights are arguments: its arguments are inputs, state and weights, in this order; its
     results outputs, then state. donated: numbers of the arguments whose memory the program may write.
+    devices: how many run it together.
     stablehlo: the same program for hosts that load StableHLO. executable: the same as a binary, made ahead of time.
     """
 
@@ -112,6 +118,7 @@ class Program:
     requires: tuple[str, ...] = ()
     weights: tuple[WeightSpec, ...] = ()
     donated: tuple[int, ...] = ()
+    devices: int = 1
     stablehlo: str | None = None
     executable: Executable | None = None
 

@@ -13,19 +13,20 @@ if TYPE_CHECKING:
 class _Entry(NamedTuple):
     """module: has the record as `BACKEND`. machines: kinds of targets it makes programs for.
 
-    shared: whether a bundle of its can be for several machines.
+    shared: whether a bundle of its can be for several machines. meshes: whether its programs can run on several chips.
     """
 
     module: str
     machines: frozenset[str]
     shared: bool = False
+    meshes: bool = False
 
 
 _BACKENDS = {
     "migraphx": _Entry("specc.backends.migraphx", frozenset({"gpu"})),
     "ort": _Entry("specc.backends.ort", frozenset({"cpu", "gpu"})),
     "tensorrt": _Entry("specc.backends.tensorrt", frozenset({"gpu"}), shared=True),
-    "xla": _Entry("specc.backends.xla", frozenset({"cpu", "gpu", "tpu"})),
+    "xla": _Entry("specc.backends.xla", frozenset({"cpu", "gpu", "tpu"}), meshes=True),
 }
 
 
@@ -49,22 +50,27 @@ def usable_backends(target: "Target") -> tuple[str, ...]:
 
 
 def _takes(entry: _Entry, target: "Target") -> bool:
-    return target.kind in entry.machines and (entry.shared or not target.is_several)
+    fits = (entry.shared or not target.is_several) and (entry.meshes or target.devices == 1)
+    return target.kind in entry.machines and fits
 
 
 def choose_backend(target: "Target", asked: str | None) -> "Backend":
     """The backend a compile to `target` takes: the one asked for, else the target's default.
 
+    On several chips at once, the first that runs there.
+
     Raises OptionError for one the target does not list, TargetError for one that this version can't compile with.
     """
     if asked is not None and asked not in target.backends:
         raise OptionError(unknown(f"backend for target {target.name}", asked, target.backends))
-    name, usable = asked or target.default_backend, usable_backends(target)
+    usable = usable_backends(target)
+    name = asked or (usable[0] if usable and target.devices > 1 else target.default_backend)
     if name in usable:
         return load_backend(name)
     others = " or ".join(f"--backend {other}" for other in usable)
     way_out = f"try {others}" if others else "`specc targets` says which targets can be compiled for"
-    machine = "several machines at once" if target.is_several else f"a {target.kind}"
+    kind = "several chips" if target.devices > 1 else f"a {target.kind}"
+    machine = "several machines at once" if target.is_several else kind
     lacking = f"does not take to {machine}" if name in _BACKENDS else "does not have"
     raise TargetError(
         f"target {target.name!r} needs backend {name!r}, which this version of specc {lacking}; {way_out}"

@@ -26,6 +26,7 @@ except ImportError as error:
     raise EngineError(f"this bundle runs on JAX, which can't be imported ({error}): {INSTALL}") from None
 
 from specc_runtime.engines.xla_call import Buffers, ProgramCall  # noqa: E402  (they need jax)
+from specc_runtime.engines.xla_devices import Devices  # noqa: E402
 from specc_runtime.engines.xla_steps import Steps  # noqa: E402
 from specc_runtime.engines.xla_weights import Weights  # noqa: E402
 
@@ -36,6 +37,7 @@ _PLATFORMS = {"gpu": "cuda"}
 def load(bundle: Bundle, *, threads: int | None, fused: bool) -> "XlaPrograms":
     """Open the programs of `bundle`; see `engines.load_programs`."""
     platform = _platform()
+    _check_devices(bundle)
     programs = usable_programs(bundle.manifest, lambda feature: _has_feature(feature, platform))
     if not programs:
         raise EngineError(
@@ -51,10 +53,11 @@ class XlaPrograms(SteppedPrograms):
     def __init__(self, bundle: Bundle, programs: tuple[Program, ...], fused: bool) -> None:
         models = {key for key, drafter in bundle.manifest.drafters.items() if drafter.kind == "model"}
         self.rounds = tuple(p for p in programs if fused and p.kind == "round" and p.drafter in models)
-        self._buffers, weights = Buffers(), Weights(bundle)
+        devices = Devices(max(program.devices for program in programs))
+        self._buffers, weights = Buffers(devices), Weights(bundle, devices)
 
         def call(program: Program) -> ProgramCall:
-            return ProgramCall(bundle, program, self._buffers, weights)
+            return ProgramCall(bundle, program, self._buffers, weights, devices)
 
         super().__init__({owner: Steps(owner, map(call, _steps_of(programs, owner))) for owner in (VERIFIER, *models)})
         self._rounds = {program.id: call(program) for program in self.rounds}
@@ -104,6 +107,17 @@ def _platform() -> str:
     return _PLATFORMS.get(found, found)
 
 
+def _check_devices(bundle: Bundle) -> None:
+    wanted, found = max(program.devices for program in bundle.manifest.programs), len(jax.devices())
+    if found < wanted:
+        pretend = f"; a CPU pretends to have them with XLA_FLAGS=--xla_force_host_platform_device_count={wanted}"
+        raise EngineError(
+            f"{bundle.root}: compiled for {wanted} devices of {bundle.manifest.target!r}, and JAX finds {found} here"
+            + (pretend if bundle.manifest.target.startswith("cpu") else "")
+        )
+
+
 def _has_feature(feature: str, platform: str) -> bool:
-    """Features that programs of this backend ask for: the oldest JAX, and the platform they are compiled for."""
-    return is_met(feature, {"jax": jax.__version__, "platform": platform})
+    """Features that programs of this backend ask for: the oldest JAX, the platform, and how many devices there are."""
+    here = {"jax": jax.__version__, "platform": platform, "devices": str(len(jax.devices()))}
+    return is_met(feature, here)

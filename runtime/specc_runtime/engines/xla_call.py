@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from specc_runtime.bundle import Bundle
+from specc_runtime.engines.xla_devices import Devices, Spec
 from specc_runtime.engines.xla_executable import is_made_for_here, load_executable
 from specc_runtime.engines.xla_weights import Weights
 from specc_runtime.errors import EngineError, IntegrityError, first_line
@@ -19,7 +20,8 @@ from specc_runtime.manifest import Program, StateSpec, TensorSpec
 class Buffers:
     """The state of all programs, by owner and role. A call takes what it writes, and puts back what it leaves."""
 
-    def __init__(self) -> None:
+    def __init__(self, devices: Devices) -> None:
+        self._devices = devices
         self._arrays: dict[tuple[str, str], jax.Array | None] = {}
         self._specs: dict[tuple[str, str], StateSpec] = {}
 
@@ -28,7 +30,7 @@ class Buffers:
         key = (state.owner, state.role)
         if key not in self._specs:
             self._specs[key] = state
-            self._arrays[key] = _zeros(state)
+            self._arrays[key] = self._zeros(state)
 
     def take(self, states: Sequence[StateSpec]) -> list[jax.Array]:
         """The buffers, which are gone from here. Raises EngineError if a failed call has not put one back."""
@@ -49,14 +51,18 @@ class Buffers:
     def zero(self) -> None:
         """Every buffer as after loading."""
         for key, state in self._specs.items():
-            self._arrays[key] = _zeros(state)
+            self._arrays[key] = self._zeros(state)
+
+    def _zeros(self, state: StateSpec) -> jax.Array:
+        return jnp.zeros(state.shape, jnp.dtype(state.dtype), device=self._devices.holding(state))
 
 
 class ProgramCall:
     """A program: inputs by name in, outputs in the manifest's order out."""
 
-    def __init__(self, bundle: Bundle, program: Program, buffers: Buffers, weights: Weights) -> None:
+    def __init__(self, bundle: Bundle, program: Program, buffers: Buffers, weights: Weights, devices: Devices) -> None:
         self.program = program
+        self._devices = devices
         self._path = bundle.path(program.file)
         built = program.executable
         self._executable = bundle.path(built.file) if built and is_made_for_here(built.made_for) else None
@@ -95,11 +101,13 @@ class ProgramCall:
         """
         if self._executable is not None:
             with suppress(Exception):  # of the driver's own kinds
-                return load_executable(self._executable)
+                return load_executable(self._executable, self._devices, self.program)
         try:
             exported = jax.export.deserialize(bytearray(self._path.read_bytes()))
             jitted = jax.jit(exported.call, donate_argnums=self.program.donated, keep_unused=True)
-            return jitted.lower(*exported.in_avals).compile()
+            specs: list[Spec] = [*self.program.inputs, *self.program.state, *self.program.weights]
+            described = exported.in_avals if self.program.devices == 1 else map(self._devices.described, specs)
+            return jitted.lower(*described).compile()
         except Exception as error:  # a damaged export fails in as many ways as there are bytes
             raise EngineError(f"{self._path}: {first_line(error)}; re-copy or re-compile the bundle") from error
 
@@ -114,7 +122,3 @@ class ProgramCall:
 
 def _sizes(spec: TensorSpec) -> tuple[int, ...]:
     return tuple(int(size) for size in spec.shape)
-
-
-def _zeros(state: StateSpec) -> jax.Array:
-    return jnp.zeros(state.shape, jnp.dtype(state.dtype))

@@ -1,6 +1,7 @@
 """The weights file of a bundle as device arrays, each made once for all programs that take it."""
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specc_runtime.bundle import Bundle
+from specc_runtime.engines.xla_devices import Devices
 from specc_runtime.errors import IntegrityError
 from specc_runtime.manifest import LAYER, WEIGHTS_FILE, WeightSpec
 
@@ -28,7 +30,8 @@ _NARROWED = {"int64": "int32"}  # of values that fit: JAX computes in 32 bits
 class Weights:
     """Weight arguments by what the manifest says of them."""
 
-    def __init__(self, bundle: Bundle) -> None:
+    def __init__(self, bundle: Bundle, devices: Devices) -> None:
+        self._devices = devices
         self._path = bundle.path(WEIGHTS_FILE)
         self._start, self._entries = self._header()
         self._arrays: dict[WeightSpec, jax.Array] = {}
@@ -36,7 +39,8 @@ class Weights:
     def __getitem__(self, spec: WeightSpec) -> jax.Array:
         """Raises IntegrityError: the file lacks a weight, or has it in another shape or dtype."""
         if spec not in self._arrays:
-            self._arrays[spec] = jnp.asarray(self._stacked(spec) if LAYER in spec.source else self._rows(spec))
+            array = self._stacked(spec) if LAYER in spec.source else self._rows(spec)
+            self._arrays[spec] = jnp.asarray(array, device=self._devices.holding(spec))
         return self._arrays[spec]
 
     def _stacked(self, spec: WeightSpec) -> NDArray[Any]:
@@ -44,7 +48,7 @@ class Weights:
         stack = np.empty(spec.shape, jnp.dtype(_NARROWED.get(spec.dtype, spec.dtype)))
         for number in range(layers):
             name = spec.source.replace(LAYER, str(spec.first + number))
-            stack[number] = self._rows(WeightSpec(name, spec.dtype, tuple(shape)))
+            stack[number] = self._rows(WeightSpec(name, spec.dtype, tuple(shape), start=spec.start))
         return stack
 
     def _rows(self, spec: WeightSpec) -> NDArray[Any]:
@@ -52,12 +56,14 @@ class Weights:
         if entry is None:
             raise IntegrityError(f"{self._path}: has no weight {spec.source!r}; re-copy or re-compile the bundle")
         dtype, shape, offset = _DTYPES.get(entry["dtype"], ""), tuple(entry["shape"]), entry["data_offsets"][0]
-        if dtype != spec.dtype or shape[1:] != spec.shape[1:] or shape[:1] < spec.shape[:1]:
+        enough = not shape or spec.start + spec.shape[0] <= shape[0]
+        if dtype != spec.dtype or shape[1:] != spec.shape[1:] or len(shape) != len(spec.shape) or not enough:
             raise IntegrityError(
                 f"{self._path}: weight {spec.source!r} is {dtype}{list(shape)}, a program takes "
                 f"{spec.dtype}{list(spec.shape)}; re-copy or re-compile the bundle"
             )
-        mapped = np.memmap(self._path, jnp.dtype(dtype), "r", self._start + offset, spec.shape)
+        skipped = spec.start * math.prod(shape[1:]) * jnp.dtype(dtype).itemsize
+        mapped = np.memmap(self._path, jnp.dtype(dtype), "r", self._start + offset + skipped, spec.shape)
         narrow = _NARROWED.get(dtype)
         return mapped if narrow is None else mapped.astype(narrow)
 

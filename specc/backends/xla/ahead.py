@@ -10,6 +10,7 @@ from typing import Any
 import jax
 from jax.sharding import SingleDeviceSharding
 
+from specc.backends.xla.mesh import mesh_of
 from specc.backends.xla.program import FlatProgram
 from specc.backends.xla.topologies import Chip
 from specc.errors import BuildError, OptionError
@@ -34,11 +35,13 @@ def build(name: str, flat: FlatProgram, chip: Chip, options: Mapping[str, str] =
     Raises OptionError: an option the compiler does not know or can't read. BuildError: the program does not fit the
     chip's memory, or the compiler fails.
     """
-    sharding = SingleDeviceSharding(chip.device)
-    arguments = [_placed(argument, sharding) for argument in flat.arguments()]
+    mesh = mesh_of(chip.devices)
+    arguments = flat.arguments(mesh)
+    if mesh is None:
+        arguments = [_placed(argument, SingleDeviceSharding(chip.devices[0])) for argument in arguments]
     started = time.monotonic()
     try:
-        lowered = flat.jitted().trace(*arguments).lower(lowering_platforms=(chip.platform,))
+        lowered = flat.jitted(mesh).trace(*arguments).lower(lowering_platforms=(chip.platform,))
         compiled = lowered.compile(compiler_options=dict(options))
     except Exception as error:  # of the compiler's own kinds
         if wrong := _OPTION.search(str(error)):

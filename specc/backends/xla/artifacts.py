@@ -7,6 +7,7 @@ from jax import export
 
 from specc.backends.xla.ahead import Built, build
 from specc.backends.xla.machine import Machine, machine_of
+from specc.backends.xla.mesh import abstract_mesh
 from specc.backends.xla.program import FlatProgram
 from specc.backends.xla.topologies import Chip, chip_of, missing_compiler
 from specc.bundle.staging import Staging
@@ -47,8 +48,9 @@ def stage(program: Program, flat: FlatProgram, to: Destination, staging: Staging
 
     Raises BuildError: it does not fit the target's memory, or the compiler fails.
     """
-    path, platform = program.file, to.machine.platform
-    exported = export.export(flat.jitted(), platforms=[platform])(*flat.arguments())
+    path, platform, devices = program.file, to.machine.platform, to.machine.devices
+    mesh = abstract_mesh(devices)
+    exported = export.export(flat.jitted(mesh), platforms=[platform])(*flat.arguments(mesh))
     staging.add_file(path + EXPORT, bytes(exported.serialize()))
     staging.add_file(path + STABLEHLO, exported.mlir_module_serialized)
     executable = None
@@ -68,7 +70,8 @@ def stage(program: Program, flat: FlatProgram, to: Destination, staging: Staging
         state=flat.state,
         weights=flat.weights,
         donated=flat.donated,
-        requires=(REQUIRES, f"platform={platform}"),
+        devices=devices,
+        requires=(REQUIRES, f"platform={platform}", *([f"devices>={devices}"] if devices > 1 else [])),
     )
 
 

@@ -9,6 +9,7 @@ from specc.backends.xla.artifacts import Destination, stage
 from specc.backends.xla.layout import Layout, state_stacks
 from specc.backends.xla.machine import Machine
 from specc.backends.xla.program import FlatProgram, Owned, flat_program, step_program
+from specc.backends.xla.sharing import Shares
 from specc.bundle.staging import Staging
 from specc.passes.fuse_round import DRAFTER, VERIFIER, fuse_round
 from specc.passes.narrow_attention import narrow_attention
@@ -23,7 +24,7 @@ def emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
     to = Destination.of(request.target, request.xla_options)
     request = narrowed(request, to.machine)
     cores = [request.verifier, *request.drafters.values()]
-    layout = Layout(cores)
+    layout = Layout(cores, Shares.of(request.verifier, request.target))
     for core in cores:
         staging.weights.add(core.graph)
     prompts = _prefill_widths(request)
@@ -97,10 +98,11 @@ def round_program(
     drafter = request.drafters[key]
     graph = fuse_round(request.verifier.graph, drafter.graph, gamma, head_ids=request.head_ids.get(key))
     staging.weights.add(graph)
-    owned = [_owned(request.verifier, VERIFIER), _owned(drafter, DRAFTER)]
+    owned = [_owned(request.verifier, VERIFIER, layout), _owned(drafter, DRAFTER, layout)]
     return flat_program(graph, owned, layout, machine)
 
 
-def _owned(core: CoreModel, prefix: str) -> Owned:
+def _owned(core: CoreModel, prefix: str, layout: Layout) -> Owned:
     """What one decoder owns; features belong to the drafter that reads them."""
-    return Owned(tuple(stack for stack in state_stacks(core) if stack.spec.owner == core.role), prefix)
+    stacks = state_stacks(core, layout.shares)
+    return Owned(tuple(stack for stack in stacks if stack.spec.owner == core.role), prefix)

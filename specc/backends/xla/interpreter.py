@@ -13,7 +13,7 @@ from specc.backends.xla.layer_runs import find_runs
 from specc.backends.xla.lowering import LOWERINGS
 from specc.backends.xla.lowering.table import Call, Value
 from specc.backends.xla.machine import CPU, Machine
-from specc.backends.xla.parts import FirstRows, Part, plain
+from specc.backends.xla.parts import FirstRows, Packed, Part, plain
 from specc.backends.xla.scan import scan_run
 from specc.core import DOMAIN
 from specc.core.functions.linear import LINEAR, LINEAR_Q8
@@ -28,10 +28,14 @@ _TAKES_PARTS: Mapping[tuple[str, str], tuple[int, ...]] = {
     ("", "CastLike"): (1,),
     ("", "Shape"): (0,),
     ("", "Size"): (0,),
+    ("", "Split"): (0,),
     ("", "TensorScatter"): (0,),
     (DOMAIN, LINEAR): (1,),
     (DOMAIN, LINEAR_Q8): (1, 2),
 }
+
+
+_PIECE_BY_PIECE = ("Add", "CastLike")  # ops that take packed values, and leave them packed
 
 
 class Interpreter:
@@ -81,8 +85,11 @@ class Interpreter:
         lowering = LOWERINGS.get((node.domain, node.op_type))
         if lowering is None:
             return body(*inputs)
+        if node.op_type in _PIECE_BY_PIECE and all(isinstance(v, Packed) for v in inputs):
+            pieces = zip(*(v.pieces for v in inputs), strict=True)
+            return [Packed(tuple(self._call(node, piece, attributes)[0] for piece in pieces), axis=-1)]
         given = _given(node, inputs)
-        xp: Any = jnp if any(isinstance(v, jax.Array | Part | FirstRows) for v in given) else np
+        xp: Any = jnp if any(isinstance(v, jax.Array | Part | FirstRows | Packed) for v in given) else np
         made = lowering(Call(node, resolved, xp, self._machine, body), *given)
         outputs = made if isinstance(made, tuple) else (made,)
         return [np.asarray(v) for v in outputs] if xp is np and not _traced(outputs) else outputs
@@ -116,4 +123,4 @@ def _given(node: ir.Node, inputs: Sequence[Value]) -> list[Value]:
 
 
 def _traced(values: Sequence[Value]) -> bool:
-    return any(isinstance(v, jax.Array | Part) for v in values)
+    return any(isinstance(v, jax.Array | Part | Packed) for v in values)

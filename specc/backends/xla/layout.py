@@ -10,7 +10,8 @@ import onnx_ir as ir
 
 from specc.backends.record import CoreModel
 from specc.backends.xla.layer_runs import MIN_LAYERS, Run, find_runs
-from specc.backends.xla.parts import FirstRows, Part
+from specc.backends.xla.parts import FirstRows, Packed, Part
+from specc.backends.xla.sharing import Shares
 from specc.core.initializers import stored_name
 from specc.core.inspection import static_shape
 from specc.core.state_names import PAST, left_by
@@ -51,9 +52,11 @@ class Layout:
     """How the weights of some core graphs become arguments. Graphs that share a weight share the argument.
 
     A drafter that is the verifier's first layers thus reads them out of the verifier's stacks.
+    shares: how several devices share what the programs take.
     """
 
-    def __init__(self, cores: Iterable[CoreModel]) -> None:
+    def __init__(self, cores: Iterable[CoreModel], shares: Shares | None = None) -> None:
+        self.shares = shares
         self._stacks: dict[str, Stack] = {}
         self._tables: dict[str, tuple[int, ...]] = {}
         for core in cores:
@@ -70,14 +73,18 @@ class Layout:
         """The weight arguments of a program of `graph`, in order."""
         found: dict[str, WeightSpec] = {}
         for value in graph.initializers.values():
-            spec = self._spec(value)
-            found.setdefault(_key(spec), spec)
+            for spec in self._specs(value):
+                found.setdefault(_key(spec), spec)
         return tuple(found.values())
 
     def bound(self, graph: ir.Graph, weights: Sequence[WeightSpec], arguments: Sequence[Value]) -> dict[str, Value]:
         """The value of each initializer of `graph`, by name, for the arguments of a program."""
         given = {_key(spec): argument for spec, argument in zip(weights, arguments, strict=True)}
         return {str(value.name): self._value(value, given) for value in graph.initializers.values()}
+
+    def _specs(self, value: ir.Value) -> tuple[WeightSpec, ...]:
+        spec = self._spec(value)
+        return (spec,) if self.shares is None else self.shares.weights(spec)
 
     def _spec(self, value: ir.Value) -> WeightSpec:
         name, shape, dtype = str(value.name), static_shape(value), _dtype(value)
@@ -89,9 +96,12 @@ class Layout:
         return WeightSpec(stored_name(value), dtype, shape)
 
     def _value(self, value: ir.Value, given: Mapping[str, Value]) -> Value:
-        argument = given[_key(self._spec(value))]
+        pieces = [self._piece(value, key, given[key]) for key in map(_key, self._specs(value))]
+        return pieces[0] if len(pieces) == 1 else Packed(tuple(pieces), axis=0)
+
+    def _piece(self, value: ir.Value, key: str, argument: Value) -> Value:
         if (known := self._of.get(str(value.name))) is not None:
-            return Part(argument, known[1], known[0].names)
+            return Part(argument, known[1], key)
         return FirstRows(argument, static_shape(value)[0]) if self._reads_whole_table(value) else argument
 
     def _reads_whole_table(self, value: ir.Value) -> bool:
@@ -99,8 +109,13 @@ class Layout:
         return table is not None and table[0] > static_shape(value)[0] >= FEW_ROWS_LESS * table[0]
 
 
-def state_stacks(core: CoreModel) -> Iterator[StateStack]:
-    """The state arguments of a core graph: caches of a run of layers as one."""
+def state_stacks(core: CoreModel, shares: Shares | None = None) -> Iterator[StateStack]:
+    """The state arguments of a core graph, as devices share them: caches of a run of layers as one."""
+    for stack in _state_stacks(core):
+        yield stack if shares is None else replace(stack, spec=shares.state(core, stack.spec))
+
+
+def _state_stacks(core: CoreModel) -> Iterator[StateStack]:
     specs = {spec.name: spec for spec in core.state()}
     stacks = {name: stack for stack in _stacks(core, specs.keys()) for name in stack.members()}
     for name, spec in specs.items():
@@ -171,4 +186,4 @@ def _dtype(value: ir.Value) -> str:
 
 
 def _key(spec: WeightSpec) -> str:
-    return f"{spec.source}[{spec.shape[0] if spec.shape else ''}]"
+    return f"{spec.source}[{spec.shape[0] if spec.shape else ''}] from {spec.start}"

@@ -10,12 +10,14 @@ from specc.targets import Target
 class Machine:
     """platform: JAX's name for the kind of device. matrix_dtypes: 16-bit floats its matrix units multiply.
 
-    matrix_rows: rows that a product is padded to, since fewer do not reach the matrix units.
+    matrix_rows: rows that a product is padded to, since fewer do not reach the matrix units. devices: that share a
+    program.
     """
 
     platform: str
     matrix_dtypes: frozenset[str] = frozenset()
     matrix_rows: int = 1
+    devices: int = 1
 
     def multiplies(self, dtype: str) -> bool:
         """Whether products of 16-bit floats `dtype` ("bfloat16", "float16") run on its matrix units."""
@@ -41,6 +43,7 @@ def machine_of(target: Target) -> Machine:
         platform=platform_of(target),
         matrix_dtypes=frozenset(_NAMES[dtype] for dtype in target.dtypes if dtype in _NAMES),
         matrix_rows=_ROWS.get(target.kind, 1),
+        devices=target.devices,
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
@@ -75,6 +76,38 @@ class FirstRows:
         return self.table[: self.rows]
 
 
+@dataclass(frozen=True)
+class Packed:
+    """Weights that are one in the graph and arguments of their own here, or what is made of them; along `axis`."""
+
+    pieces: tuple[Value, ...]
+    axis: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        shape = list(self.pieces[0].shape)
+        shape[self.axis] = sum(piece.shape[self.axis] for piece in self.pieces)
+        return tuple(shape)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        dtype: np.dtype[Any] = self.pieces[0].dtype
+        return dtype
+
+    def read(self) -> Value:
+        """All in one."""
+        return jnp.concatenate([plain(piece) for piece in self.pieces], self.axis)
+
+
 def plain(value: Value) -> Value:
     """The array itself, for an op that knows nothing of parts."""
-    return value.read() if isinstance(value, Part | FirstRows) else value
+    return value.read() if isinstance(value, Part | FirstRows | Packed) else value
+
+
+def leaves(value: Value) -> tuple[Value, ...]:
+    """The arrays, or parts of arrays, that a value is made of."""
+    return value.pieces if isinstance(value, Packed) else (value,)

@@ -12,6 +12,7 @@ from specc.backends.record import CoreModel, tensor_spec
 from specc.backends.xla.interpreter import Interpreter
 from specc.backends.xla.layout import Layout, StateStack, bound_state, left_state, state_stacks
 from specc.backends.xla.machine import Machine
+from specc.backends.xla.mesh import AnyMesh, Spec, sharding
 from specc.core.state_names import left_by
 from specc.passes.bake_topology import bake_topology
 from specc.passes.set_width import set_width
@@ -39,15 +40,26 @@ class FlatProgram:
         """Numbers of the state arguments."""
         return tuple(range(len(self.inputs), len(self.inputs) + len(self.state)))
 
-    def arguments(self) -> list[Any]:
-        """Shape and dtype of each argument."""
-        specs: list[TensorSpec | StateSpec | WeightSpec] = [*self.inputs, *self.state, *self.weights]
+    def arguments(self, mesh: AnyMesh | None = None) -> list[Any]:
+        """Shape and dtype of each argument, and how the devices of `mesh` hold it."""
+        specs: list[Spec] = [*self.inputs, *self.state, *self.weights]
         abstract: Callable[..., Any] = jax.ShapeDtypeStruct
-        return [abstract(tuple(int(size) for size in spec.shape), jnp.dtype(spec.dtype)) for spec in specs]
+        return [
+            abstract(
+                tuple(int(size) for size in spec.shape),
+                jnp.dtype(spec.dtype),
+                sharding=None if mesh is None else sharding(spec, mesh),
+            )
+            for spec in specs
+        ]
 
-    def jitted(self) -> Any:
-        """The function for JAX to lower, no argument left out."""
-        return jax.jit(self.function, donate_argnums=self.donated, keep_unused=True)
+    def jitted(self, mesh: AnyMesh | None = None) -> Any:
+        """The function for JAX to lower, no argument left out; what it leaves of its state is held as the state was."""
+        given: dict[str, Any] = {"donate_argnums": self.donated, "keep_unused": True}
+        if mesh is not None:
+            left: list[Spec] = [*self.outputs, *self.state]
+            given["out_shardings"] = tuple(sharding(spec, mesh) for spec in left)
+        return jax.jit(self.function, **given)
 
 
 @dataclass(frozen=True)
@@ -68,7 +80,7 @@ class Owned:
 def step_program(core: CoreModel, layout: Layout, machine: Machine, width: int, rows: int) -> FlatProgram:
     """A decoder fed `width` tokens, giving `rows` rows of logits. The topology is a chain."""
     graph = bake_topology(set_width(core.graph, width, rows), None)
-    return flat_program(graph, [Owned(tuple(state_stacks(core)))], layout, machine)
+    return flat_program(graph, [Owned(tuple(state_stacks(core, layout.shares)))], layout, machine)
 
 
 def flat_program(graph: ir.Model, owned: Sequence[Owned], layout: Layout, machine: Machine) -> FlatProgram:

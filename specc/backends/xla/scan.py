@@ -1,6 +1,6 @@
 """A run of equal layers as one loop over their stacked weights and caches."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,7 +9,7 @@ import onnx_ir as ir
 from jax import lax
 
 from specc.backends.xla.layer_runs import Run
-from specc.backends.xla.parts import Part
+from specc.backends.xla.parts import Packed, Part, leaves
 
 Value = Any
 Environment = dict[ir.Value, Value]
@@ -25,7 +25,12 @@ class _Operands:
     """
 
     stream: dict[int, int]
-    parts: dict[int, Part]
+    parts: dict[int, Part | Packed]
+
+    def leaves(self) -> Iterator[Part]:
+        """The single parts."""
+        for part in self.parts.values():
+            yield from leaves(part)
 
 
 def scan_run(run: Run, environment: Environment, evaluate: Evaluate) -> bool:
@@ -38,7 +43,7 @@ def scan_run(run: Run, environment: Environment, evaluate: Evaluate) -> bool:
         return False
     first, last = run[0], run[-1]
     stream = {i: environment[_input(first, i)] for i in operands.stream}
-    stacks = {part.origin: part.stack for part in operands.parts.values()}
+    stacks = {part.origin: part.stack for part in operands.leaves()}
     written: dict[int, str] = {}
     kept = [k for k in sorted(set(operands.stream.values())) if _used_elsewhere(run, k)]
 
@@ -47,18 +52,18 @@ def scan_run(run: Run, environment: Environment, evaluate: Evaluate) -> bool:
         local.update({_input(first, i): value for i, value in carry[0].items()})
         moving = {**stacks, **carry[1]}
         for i, part in operands.parts.items():
-            local[_input(first, i)] = replace(part, stack=moving[part.origin], index=part.index + number)
+            local[_input(first, i)] = _stepped(part, moving, number)
         evaluate(first, local)
         made = [local[value] for value in first.outputs]
         written.update({k: value.origin for k, value in enumerate(made) if isinstance(value, Part)})
         left = {value.origin: value.stack for value in made if isinstance(value, Part)}
         return ({i: made[k] for i, k in operands.stream.items()}, left), [made[k] for k in kept]
 
-    carry = (stream, {part.origin: part.stack for part in operands.parts.values() if part.state})
+    carry = (stream, {part.origin: part.stack for part in operands.leaves() if part.state})
     (stream, left), history = lax.scan(layer, carry, jnp.arange(len(run), dtype=jnp.int32))
     for number, node in enumerate(run):
         for k, origin in written.items():
-            part = next(part for part in operands.parts.values() if part.origin == origin)
+            part = next(part for part in operands.leaves() if part.origin == origin)
             environment[node.outputs[k]] = replace(part, stack=left[origin], index=part.index + number)
         for k, values in zip(kept, history, strict=True):
             environment[node.outputs[k]] = values[number]
@@ -70,7 +75,7 @@ def scan_run(run: Run, environment: Environment, evaluate: Evaluate) -> bool:
 def _operands(run: Run, environment: Environment) -> _Operands | None:
     """None if the calls differ in more than what a scan can step through."""
     stream: dict[int, int] = {}
-    parts: dict[int, Part] = {}
+    parts: dict[int, Part | Packed] = {}
     for i in range(len(run[0].inputs)):
         values = [_input(node, i) for node in run]
         if all(value is values[0] for value in values):
@@ -89,17 +94,26 @@ def _operands(run: Run, environment: Environment) -> _Operands | None:
     return _Operands(stream, parts) if parts else None
 
 
-def _stepping(values: Sequence[ir.Value], environment: Environment) -> Part | None:
-    """The first of `values` if they are the consecutive parts of one stack."""
+def _stepping(values: Sequence[ir.Value], environment: Environment) -> Part | Packed | None:
+    """The first of `values` if they are the consecutive parts of one stack, or of several alike."""
     found = [environment.get(value) for value in values]
+    columns = list(zip(*map(leaves, found), strict=False))
+    return found[0] if all(map(_is_consecutive, columns)) else None
+
+
+def _is_consecutive(found: Sequence[Value]) -> bool:
     first = found[0]
-    if not isinstance(first, Part):
-        return None
-    steps = all(
+    return isinstance(first, Part) and all(
         isinstance(part, Part) and part.stack is first.stack and part.index == first.index + number
         for number, part in enumerate(found)
     )
-    return first if steps else None
+
+
+def _stepped(part: Part | Packed, stacks: Mapping[str, Value], number: Value) -> Part | Packed:
+    """What the layer takes that is `number` layers further on."""
+    if isinstance(part, Packed):
+        return replace(part, pieces=tuple(_stepped(piece, stacks, number) for piece in part.pieces))
+    return replace(part, stack=stacks[part.origin], index=part.index + number)
 
 
 def _used_elsewhere(run: Run, output: int) -> bool:

@@ -51,14 +51,15 @@ COMPILERS = {
 
 @dataclass(frozen=True)
 class Chip:
-    """One device to compile for.
+    """What to compile for.
 
-    platform: JAX's name for its kind. device: JAX's description of it. made_for: what a loader compares with its own,
-    by name, before it trusts an executable: versions of the compiler's packages, and what the device says of itself.
+    platform: JAX's name for its kind. devices: JAX's descriptions of those that run a program together. made_for: what
+    a loader compares with its own, by name, before it trusts an executable: versions of the compiler's packages, and
+    what a device says of itself.
     """
 
     platform: str
-    device: Any
+    devices: tuple[Any, ...]
     made_for: Mapping[str, str]
 
 
@@ -76,19 +77,22 @@ def chip_of(target: Target) -> Chip | None:
     elif hardware.gpu is None:
         return None
     else:
-        described = _described("cuda", topology="1x1x1", target_config=cuda_description(target, hardware.gpu))
-    device: Any = described.devices[0]
+        described = _described(
+            "cuda", topology=f"1x1x{target.devices}", target_config=cuda_description(target, hardware.gpu)
+        )
+    devices: tuple[Any, ...] = tuple(described.devices[: target.devices])
     says = {"device": "device_kind"}.get(compiler.identity, compiler.identity)
-    made_for = {name: version(name) for name in compiler.packages} | {compiler.identity: str(getattr(device, says))}
-    return Chip(platform, device, made_for)
+    made_for = {name: version(name) for name in compiler.packages} | {compiler.identity: str(getattr(devices[0], says))}
+    return Chip(platform, devices, made_for)
 
 
 def _tpu(target: Target, hardware: Hardware) -> Any:
     if not target.slices:
         raise BuildError(f"xla: the target file of {target.name} has no 'slices'; add the smallest that libtpu knows")
-    sizes = [int(size) for size in target.slices[0].split("x")]
+    chips = target.mesh or target.slices[0]
+    sizes = [int(size) for size in chips.split("x")]
     bounds = (*sizes, *[1] * (_AXES - len(sizes)))
-    name, config = f"{target.architecture}:{target.slices[0]}", hardware.chip_config
+    name, config = f"{target.architecture}:{chips}", hardware.chip_config
     return _described("tpu", topology_name=name, chips_per_host_bounds=bounds, chip_config_name=config)
 
 

@@ -26,12 +26,12 @@ def check_executables(manifest: Manifest, bundle: Path, made_for: set[str]) -> N
         made = program.executable
         assert program.built
         assert made is not None
-        assert made.sizes["alias"] == sum(map(state_bytes, program.state))
+        assert made.sizes["alias"] == sum(state_bytes(state, program.devices) for state in program.state)
         assert made.sizes["headroom"] > 0
         assert set(made.made_for) == made_for
         assert (bundle / made.file).stat().st_size > 10_000
 
 
-def state_bytes(state: StateSpec) -> int:
-    """Of fp32 state."""
-    return math.prod(state.shape) * np.dtype(state.dtype).itemsize
+def state_bytes(state: StateSpec, devices: int) -> int:
+    """Of fp32 state, on each of the devices that share it."""
+    return math.prod(state.shape) * np.dtype(state.dtype).itemsize // (devices if state.cut is not None else 1)

@@ -34,6 +34,14 @@ def test_every_tpu(model: Path, tmp_path: Path, target: str) -> None:
     check_executables(built(model, bundle, target), bundle, {"jaxlib", "libtpu", "device"})
 
 
+def test_eight_chips_share_the_caches(tmp_path: Path) -> None:
+    fields = {"num_attention_heads": 8, "num_key_value_heads": 8, "hidden_size": 64, "intermediate_size": 128}
+    model = tiny_model(tmp_path / "model", max_position_embeddings=256, **fields)
+    manifest = built(model, tmp_path / "bundle", "tpu-v5e:2x4", fuse=False)
+    check_executables(manifest, tmp_path / "bundle", {"jaxlib", "libtpu", "device"})
+    assert {program.devices for program in manifest.programs} == {8}
+
+
 def test_16_and_8_bits(model: Path, tmp_path: Path) -> None:
     manifest = built(model, tmp_path / "bundle", "tpu-v5e", precision="int8,kv=bf16,embedding=bf16")
     assert all(program.built for program in manifest.programs)

@@ -32,6 +32,14 @@ def test_every_gpu(model: Path, tmp_path: Path, target: str) -> None:
         assert "platform=cuda" in program.requires
 
 
+def test_eight_chips_share_the_caches(tmp_path: Path) -> None:
+    fields = {"num_attention_heads": 8, "num_key_value_heads": 8, "hidden_size": 64, "intermediate_size": 128}
+    model = tiny_model(tmp_path / "model", max_position_embeddings=256, **fields)
+    manifest = built(model, tmp_path / "bundle", "h100:8", fuse=False)
+    check_executables(manifest, tmp_path / "bundle", {"jaxlib", "jax-cuda13-pjrt", "compute_capability"})
+    assert {program.devices for program in manifest.programs} == {8}
+
+
 def test_16_and_8_bits(model: Path, tmp_path: Path) -> None:
     manifest = built(model, tmp_path / "bundle", "h100", precision="int8,kv=bf16,embedding=bf16")
     assert all(program.built for program in manifest.programs)

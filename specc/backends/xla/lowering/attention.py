@@ -9,6 +9,7 @@ import numpy as np
 from jax import lax
 
 from specc.backends.xla.lowering.table import Call, Value, lowers
+from specc.backends.xla.mesh import whole
 from specc.errors import LegalizeError
 
 _ATTENTION_ATTRIBUTES = {"is_causal", "kv_num_heads", "q_num_heads", "qk_matmul_output_mode", "scale", "softcap"}
@@ -60,6 +61,8 @@ def attention(
         k, v = (_heads(x, call.attribute("kv_num_heads")) for x in (k, v))
     if past_key is not None:
         k, v = jnp.concatenate((past_key, k), axis=2), jnp.concatenate((past_value, v), axis=2)
+    if k.shape[1] % call.machine.devices:  # heads that can't be cut: else the caches would be, and put together again
+        k, v = whole(k, call.machine.devices), whole(v, call.machine.devices)
     past = 0 if past_key is None else past_key.shape[2]
     scale = call.attribute("scale") or 1 / math.sqrt(q.shape[-1])
     seen = np.tri(q.shape[2], k.shape[2], past, dtype=np.bool_) if call.attribute("is_causal", 0) else None

@@ -5,7 +5,8 @@ import numpy as np
 from jax import lax
 
 from specc.backends.xla.lowering.table import Call, Value, lowers_function
-from specc.backends.xla.parts import FirstRows, plain
+from specc.backends.xla.mesh import whole
+from specc.backends.xla.parts import FirstRows, Packed, plain
 from specc.core.functions.linear import LINEAR, LINEAR_Q8
 from specc.core.functions.thresholds import (
     EXPONENT_STEPS,
@@ -21,6 +22,12 @@ def linear(call: Call, x: Value, weight: Value) -> Value:
     """One product with the weight as it is stored, `[out, in]`; of a table's first rows, cut afterwards."""
     if isinstance(weight, FirstRows):
         return linear(call, x, weight.table)[..., : weight.rows]
+    if isinstance(weight, Packed):
+        return Packed(tuple(_linear(call, x, piece) for piece in weight.pieces), axis=-1)
+    return whole(_linear(call, x, weight), call.machine.devices)
+
+
+def _linear(call: Call, x: Value, weight: Value) -> Value:
     weight = plain(weight)
     narrow = call.machine.multiplies(str(weight.dtype))
     return _product(call, x.astype(weight.dtype) if narrow else x, weight if narrow else weight.astype(x.dtype))
@@ -34,6 +41,13 @@ def linear_q8(call: Call, x: Value, codes: Value, scale: Value) -> Value:
     """
     if isinstance(codes, FirstRows):
         return linear_q8(call, x, codes.table, scale.table)[..., : codes.rows]
+    if isinstance(codes, Packed):
+        pieces = zip(codes.pieces, scale.pieces, strict=True)
+        return Packed(tuple(_linear_q8(call, x, *piece) for piece in pieces), axis=-1)
+    return whole(_linear_q8(call, x, codes, scale), call.machine.devices)
+
+
+def _linear_q8(call: Call, x: Value, codes: Value, scale: Value) -> Value:
     codes, scale = plain(codes), plain(scale)
     block = call.attribute("block_size")
     outputs, inputs = codes.shape

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from specc.backends.xla.lowering.table import Call, Value, axes, lowers
+from specc.backends.xla.parts import Packed, plain
 
 
 @lowers("Reshape")
@@ -62,6 +63,11 @@ def _concat(call: Call, *parts: Value) -> Value:
 def split(call: Call, x: Value, sizes: Value = None) -> tuple[Value, ...]:
     """By `sizes`, or into as many equal parts as there are outputs, the last one smaller where it must be."""
     axis = call.attribute("axis", 0)
+    if isinstance(x, Packed):
+        pieces = [piece.shape[axis] for piece in x.pieces]
+        if axis == x.axis and (sizes is None or call.known(sizes, "split sizes").tolist() == pieces):
+            return x.pieces
+        x = plain(x)
     if sizes is None:
         count = call.attribute("num_outputs", len(call.node.outputs))
         each = -(-x.shape[axis] // count)

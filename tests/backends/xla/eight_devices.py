@@ -1,0 +1,36 @@
+"""Run by `test_sharing_run.py` in a process of its own: a CPU that pretends to be eight devices runs a bundle.
+
+Writes, as JSON, the tokens that follow a prompt and, for every program that was called, what it sends between devices.
+"""
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+
+from specc_runtime import Engine, SamplingParams
+from specc_runtime.engines.xla_call import ProgramCall
+
+_SENT = re.compile(r" (all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter)(?:-start)?\(")
+
+
+def main(bundle: Path, fused: bool, prompt: list[int], tokens: int) -> None:
+    calls: dict[str, ProgramCall] = {}
+    called = ProgramCall.__call__
+
+    def noted(call: ProgramCall, *arguments: object) -> object:
+        calls[call.program.id] = call
+        return called(call, *arguments)  # type: ignore[arg-type]
+
+    ProgramCall.__call__ = noted  # type: ignore[assignment,method-assign]
+    engine = Engine.load(bundle, fused=fused)
+    made = engine.generate(prompt, SamplingParams(max_new_tokens=tokens, ignore_eos=True)).finish()
+    sent = {name: _SENT.findall(call._compiled.as_text()) for name, call in calls.items()}
+    sys.stdout.write(json.dumps({"ids": list(made.ids), "sent": sent}))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2] == "fused", json.loads(sys.argv[3]), int(sys.argv[4]))
