@@ -241,6 +241,8 @@ def test_requirements_pin_the_engine_that_compiled_the_bundle() -> None:
         ("h100", "tensorrt", False, "--gpus all "),
         ("mi300x", "migraphx", False, "--device /dev/kfd --device /dev/dri --group-add video "),
         ("tpu-v5e", "xla", False, "--privileged "),
+        ("h100", "xla", False, "--gpus all "),
+        ("mi300x", "xla", False, "--device /dev/kfd --device /dev/dri --group-add video "),
         ("my-own", "ort", False, ""),
     ],
 )
@@ -266,6 +268,19 @@ def test_containers_of_backends(backend: str, built: bool) -> None:
             assert container.sources
             assert all(source.startswith("https://") for source in container.sources)
             assert container.packages or container.system_packages
+
+
+def test_jax_comes_with_the_plugin_for_the_target() -> None:
+    def jax(target: str) -> str:
+        manifest = replace(small_manifest(), target=target, backend="xla", toolchain={"jax": "0.10.2"})
+        return next(line for line in describe(manifest, Asked()).requirements if line.startswith("jax"))
+
+    assert [jax(target) for target in ("cpu", "tpu-v4", "h100", "mi300x")] == [
+        "jax==0.10.2",
+        "jax[tpu]==0.10.2",
+        "jax[cuda13]==0.10.2",
+        "jax[rocm7-local]==0.10.2",
+    ]
 
 
 def test_portable_engines_get_the_full_tensorrt_and_built_ones_the_one_that_built_them() -> None:

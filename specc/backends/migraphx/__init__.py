@@ -1,6 +1,7 @@
 """MIGraphX on AMD GPUs, untested on device: static programs in ONNX, which the bundle's script builds there."""
 
 from specc.backends.arithmetic import StoredPart
+from specc.backends.images import AMD_DEVICES, ROCM
 from specc.backends.migraphx.emit import emit
 from specc.backends.migraphx.evidence import EVIDENCE
 from specc.backends.record import Backend, Container
@@ -17,14 +18,11 @@ def _computed(_target: Target, stored: StoredPart) -> str:
 def _container(_target: Target, _built: bool) -> Container:
     """AMD's development image of the ROCm that ships MIGraphX 2.15, which its own package repository has."""
     return Container(
-        "rocm/dev-ubuntu-24.04:7.2.4-complete",
-        (
-            "https://hub.docker.com/r/rocm/dev-ubuntu-24.04/tags",
-            "https://rocm.docs.amd.com/projects/AMDMIGraphX/en/latest/install/install-migraphx.html",
-        ),
+        ROCM.name,
+        (ROCM.source, "https://rocm.docs.amd.com/projects/AMDMIGraphX/en/latest/install/install-migraphx.html"),
         system_packages=("migraphx",),
         environment={"PYTHONPATH": "/opt/rocm/lib"},  # where that package puts its Python module
-        devices=("--device /dev/kfd", "--device /dev/dri", "--group-add video"),
+        devices=AMD_DEVICES,
         on_triton=False,
     )
 

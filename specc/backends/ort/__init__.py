@@ -1,6 +1,7 @@
 """ONNX Runtime: one graph a model with open widths, chained by the host."""
 
 from specc.backends.arithmetic import StoredPart
+from specc.backends.images import CUDA_WITH_CUDNN, NVIDIA_DEVICES, PYTHON
 from specc.backends.ort.cuda import default_precision
 from specc.backends.ort.emit import emit
 from specc.backends.ort.evidence import EVIDENCE
@@ -25,12 +26,12 @@ def _computed(target: Target, stored: StoredPart) -> str:
 def _container(target: Target, _built: bool) -> Container:
     if target.kind == "gpu":
         return Container(
-            "nvidia/cuda:13.0.1-cudnn-runtime-ubuntu24.04",
-            ("https://hub.docker.com/r/nvidia/cuda/tags", "https://pypi.org/project/onnxruntime-gpu/"),
+            CUDA_WITH_CUDNN.name,
+            (CUDA_WITH_CUDNN.source, "https://pypi.org/project/onnxruntime-gpu/"),
             ("onnxruntime-gpu",),
-            devices=("--gpus all",),
+            devices=NVIDIA_DEVICES,
         )
-    return Container("python:3.12-slim", ("https://hub.docker.com/_/python",), ("onnxruntime",))
+    return Container(PYTHON.name, (PYTHON.source,), ("onnxruntime",))
 
 
 BACKEND = Backend(

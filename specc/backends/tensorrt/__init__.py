@@ -1,5 +1,6 @@
 """TensorRT on NVIDIA GPUs, untested on device: engines built without a GPU, or by the bundle's script on the device."""
 
+from specc.backends.images import CUDA, NVIDIA_DEVICES
 from specc.backends.record import Backend, Container
 from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
 from specc.backends.tensorrt.architectures import computed, default_precision
@@ -15,10 +16,10 @@ DEVICE_PACKAGE = "tensorrt>=11"  # builds and runs engines where TensorRT-RTX bu
 def _container(_target: Target, built: bool) -> Container:
     """TensorRT-RTX for engines that were built by it, the full one for those it builds on the device."""
     return Container(
-        "nvidia/cuda:13.0.1-runtime-ubuntu24.04",
-        ("https://hub.docker.com/r/nvidia/cuda/tags", "https://pypi.org/project/tensorrt/"),
+        CUDA.name,
+        (CUDA.source, "https://pypi.org/project/tensorrt/"),
         (PACKAGE if built else DEVICE_PACKAGE, "cuda-python>=13"),
-        devices=("--gpus all",),
+        devices=NVIDIA_DEVICES,
     )
 
 

@@ -1,13 +1,13 @@
 """XLA: static programs as JAX exports and StableHLO, weights as their arguments; TPU executables without a TPU."""
 
-from specc.backends.record import Backend, Container, EmitRequest
+from specc.backends.record import Backend, EmitRequest
 from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
+from specc.backends.xla.container import container
 from specc.backends.xla.evidence import EVIDENCE
 from specc.backends.xla.installed import require_jax
 from specc.backends.xla.machine import computed
 from specc.backends.xla.topologies import portable_because, prepare_environment
 from specc.bundle.staging import Staging
-from specc.targets import Target
 from specc_runtime.manifest import Program
 
 
@@ -21,15 +21,6 @@ def _emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
     return emit(request, staging)
 
 
-def _container(target: Target, _built: bool) -> Container:
-    """A TPU is passed through to privileged containers only."""
-    sources = ("https://hub.docker.com/_/python", "https://docs.jax.dev/en/latest/installation.html")
-    if target.kind == "tpu":
-        packages, devices = ("jax[tpu]", "flatbuffers>=25"), ("--privileged",)
-        return Container("python:3.12-slim", sources, packages, devices=devices, on_triton=False)
-    return Container("python:3.12-slim", sources, ("jax", "flatbuffers>=25"))
-
-
 BACKEND = Backend(
     name="xla",
     state_dtypes=frozenset({"fp32", "fp16", "bf16"}),
@@ -38,7 +29,7 @@ BACKEND = Backend(
     measure_threads=None,
     toolchain=("jax", "jaxlib", "onnx_ir"),
     computed=computed,
-    container=_container,
+    container=container,
     row_scales=True,
     compiler_options=True,
     portable_because=portable_because,
