@@ -66,8 +66,8 @@ def test_logits_are_the_ort_bundles(portable: Engine, engines: Callable[[str, st
     for programs in (here, there):
         programs.verify(ids[:-5], 0, 0)
     found, expected = (programs.verify(ids[-5:], len(ids) - 5, 5).copy() for programs in (here, there))
-    assert np.abs(found - expected).max() <= 1e-4 * np.abs(expected).max()
+    assert np.abs(found - expected).max() <= 1e-4
     for programs in (here, there):
         programs.catchup("drafter", ids[:-1], 0)
     found, expected = (programs.draft("drafter", ids[-1:], len(ids) - 1).copy() for programs in (here, there))
-    assert np.abs(found - expected).max() <= 1e-4 * np.abs(expected).max()
+    assert np.abs(found - expected).max() <= 1e-4
