@@ -79,6 +79,10 @@ def _plan(options: CompileOptions, progress: Progress) -> Plan:
     if precision.kv not in backend.state_dtypes:
         known = ", ".join(sorted(backend.state_dtypes))
         raise OptionError(f"precision: kv={precision.kv} is not built by backend {backend.name!r}; known: {known}")
+    for part, dtype in precision.parts().items():
+        if part not in ("kv", "embedding") and dtype not in backend.weight_dtypes:
+            known = ", ".join(sorted(backend.weight_dtypes))
+            raise OptionError(f"precision: {part}={dtype} is not built by backend {backend.name!r}; known: {known}")
     gammas = options.gammas or _default_gammas(options, backend)
     slack = max(gammas) + 1 + backend.slack
     return Plan(options, target, backend, verifier, drafters, gammas, precision, context, slack)

@@ -21,6 +21,8 @@ _DTYPES = {
     ir.DataType.BFLOAT16: "bf16",
     ir.DataType.UINT8: "int8",
     ir.DataType.INT8: "int8",
+    ir.DataType.INT4: "int4",
+    ir.DataType.FLOAT8E4M3FN: "fp8",
 }
 _STATES = {"float32": ("fp32", 4), "float16": ("fp16", 2), "bfloat16": ("bf16", 2)}  # name here, bytes
 KV, FEATURE_ROWS = "kv", "feature_rows"  # parts that are state: caches, and what a drafter reads of its verifier
@@ -72,7 +74,7 @@ def _stored(name: str, weight: StoredWeight, weights: Mapping[str, StoredWeight]
     """The dtype a weight is reported under; scales, and what is made of them, count with their codes."""
     base, scale, _ = name.partition(_SCALE)
     if scale and base + _CODES in weights:
-        return "int8"
+        return _DTYPES[weights[base + _CODES].tensor.dtype]
     return _DTYPES.get(weight.tensor.dtype, weight.tensor.dtype.name.lower())
 
 

@@ -14,7 +14,7 @@ from specc.backends.record import CoreModel
 from specc.models.decoder import DecoderShape, build_decoder
 from specc.models.feature_drafter import build_feature_drafter
 from specc.models.features import FUSING
-from specc.options import Dtype, Part, Precision
+from specc.options import CODED, Dtype, Part, Precision
 from specc.passes.head import head_rows
 from specc.passes.quantize_linears import quantize_linears
 from specc.passes.running import run_passes
@@ -119,8 +119,8 @@ def _core(
     cache_rows: int,
     row_scales: bool,
 ) -> CoreModel:
-    stored: dict[str, str] = {part: dtype for part, dtype in dtypes.items() if dtype != "int8"}
-    quantised = [part for part, dtype in dtypes.items() if dtype == "int8"]
+    stored: dict[str, str] = {part: dtype for part, dtype in dtypes.items() if dtype not in CODED}
+    coded = {dtype: [part for part in dtypes if dtypes[part] == dtype] for dtype in CODED}
     rows = head if isinstance(head, int) else len(head)
     trimmed_already = head_rows(graph) == rows  # the checkpoint's own head may hold just these ids
     graph = run_passes(
@@ -128,7 +128,11 @@ def _core(
         [
             partial(trim_head, ids=rows if trimmed_already else head),
             partial(store_weights, dtype_of=stored),
-            partial(quantize_linears, parts=quantised, row_scales=row_scales),
+            *(
+                partial(quantize_linears, parts=parts, row_scales=row_scales, dtype=dtype)
+                for dtype, parts in coded.items()
+                if parts
+            ),
         ],
     )
     wide_head = dtypes["head"] == "fp32"

@@ -24,6 +24,7 @@ _NAMES = {
     ir.DataType.BFLOAT16: "BF16",
     ir.DataType.UINT8: "U8",
     ir.DataType.INT8: "I8",
+    ir.DataType.FLOAT8E4M3FN: "F8_E4M3",
     ir.DataType.INT32: "I32",
     ir.DataType.INT64: "I64",
     ir.DataType.BOOL: "BOOL",
@@ -112,8 +113,10 @@ class WeightStore:
                 pad = {"dtype": "U8", "shape": [start - end], "data_offsets": [end, start]}
                 entries[f"{PAD_PREFIX}{len(entries)}"] = pad
             end = start + weight.tensor.nbytes
-            shape = list(weight.tensor.shape.numpy())
-            entries[name] = {"dtype": _NAMES[weight.tensor.dtype], "shape": shape, "data_offsets": [start, end]}
+            shape, kind = list(weight.tensor.shape.numpy()), _NAMES.get(weight.tensor.dtype)
+            if kind is None:  # two values a byte, which the format has no name for
+                shape, kind = [weight.tensor.nbytes], "U8"
+            entries[name] = {"dtype": kind, "shape": shape, "data_offsets": [start, end]}
             starts[name] = start
         text = json.dumps(entries, separators=(",", ":")).encode()
         text += b" " * (-(len(text) + 8) % ALIGNMENT)
@@ -122,6 +125,8 @@ class WeightStore:
 
 
 def _content(name: str, tensor: ir.TensorProtocol) -> NDArray[np.uint8]:
+    if tensor.dtype == ir.DataType.INT4:
+        return np.frombuffer(tensor.tobytes(), np.uint8)
     array = np.ascontiguousarray(tensor.numpy())
     if array.nbytes != tensor.nbytes:
         raise CompileError(f"weight '{name}' came out as {array.nbytes} bytes, expected {tensor.nbytes}")

@@ -13,6 +13,7 @@ from specc.options.compiling import (
     parse_xla_options,
 )
 from specc.options.precision import (
+    CODED,
     DTYPES,
     PARTS,
     PRESETS,
@@ -24,6 +25,7 @@ from specc.options.precision import (
 )
 
 __all__ = [
+    "CODED",
     "CONTEXT_LIMITS",
     "DEFAULT_CONTEXT",
     "DTYPES",

@@ -6,14 +6,22 @@ from typing import Literal, get_args
 
 from specc.errors import OptionError, unknown
 
-Dtype = Literal["fp32", "fp16", "bf16", "int8"]
+Dtype = Literal["fp32", "fp16", "bf16", "fp8", "int8", "int4"]
 Part = Literal["attention", "mlp", "head", "kv", "embedding", "draft"]
 DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 PARTS: tuple[Part, ...] = get_args(Part)
 
 _HALVES: tuple[Dtype, ...] = ("bf16", "fp16")
 _FLOATS: tuple[Dtype, ...] = ("fp32", "fp16", "bf16")
-_ALLOWED: Mapping[Part, tuple[Dtype, ...]] = dict.fromkeys(PARTS, DTYPES) | {"kv": _FLOATS, "embedding": _FLOATS}
+CODED: tuple[Dtype, ...] = ("int8", "fp8", "int4")  # stored as codes with scales
+_ALLOWED: Mapping[Part, tuple[Dtype, ...]] = {
+    "attention": (*_FLOATS, "fp8", "int8"),
+    "mlp": DTYPES,
+    "head": (*_FLOATS, "int8"),
+    "kv": _FLOATS,
+    "embedding": _FLOATS,
+    "draft": (*_FLOATS, "fp8", "int8"),
+}
 
 # A rule is a dtype, or names what it is resolved from: "checkpoint" the checkpoint's 16-bit type if it has one,
 # "target" the 16-bit type the target computes in, the checkpoint's own if it is among them; fp32 failing either.
@@ -67,8 +75,8 @@ class Precision:
 
     @property
     def verifier_is_quantised(self) -> bool:
-        """Whether any of the verifier's weights are stored in 8 bits: its law then differs from the checkpoint's."""
-        return any(dtype == "int8" for part, dtype in self.parts().items() if part != "draft")
+        """Whether any of the verifier's weights are stored as codes: its law then differs from the checkpoint's."""
+        return any(dtype in CODED for part, dtype in self.parts().items() if part != "draft")
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,10 @@
-"""Store the weights of some linear layers in 8 bits, block by block."""
+"""Store the weights of some linear layers in 8 or 4 bits, block by block."""
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
@@ -20,23 +22,53 @@ _SMALLEST_SCALE = np.finfo(np.float32).tiny  # below it the inverse overflows
 Array = NDArray[Any]
 
 
-def quantize_linears(model: ir.Model, parts: Collection[str], *, row_scales: bool = False) -> ir.Model:
+@dataclass(frozen=True)
+class Encoding:
+    """How a weight is told in few bits.
+
+    name: in the names of what is stored. dtype: of the codes. zero_point: the code of 0. largest: the code, less that,
+    of a block's largest magnitude. blocks: sizes that a block may have, the first that fits is taken; none: whole rows.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    zero_point: int
+    largest: int
+    blocks: tuple[int, ...] = ()
+
+
+UNSIGNED_BLOCKS = Encoding("q8", np.dtype(np.uint8), UNSIGNED_ZERO, 127, BLOCK_SIZES)
+SIGNED_ROWS = Encoding("q8", np.dtype(np.int8), SIGNED_ZERO, 127)
+FLOAT_ROWS = Encoding("f8", np.dtype(ml_dtypes.float8_e4m3fn), SIGNED_ZERO, 448)
+SIGNED_4_BITS = Encoding("q4", np.dtype(ml_dtypes.int4), SIGNED_ZERO, 7, (32, 16))
+
+
+def encodings(*, row_scales: bool) -> dict[str, Encoding]:
+    """Those of a precision policy's dtypes. row_scales: 8-bit integers signed, one scale a row."""
+    return {"int8": SIGNED_ROWS if row_scales else UNSIGNED_BLOCKS, "fp8": FLOAT_ROWS, "int4": SIGNED_4_BITS}
+
+
+def quantize_linears(
+    model: ir.Model, parts: Collection[str], *, row_scales: bool = False, dtype: str = "int8"
+) -> ir.Model:
     """`linear(x, weight)` becomes `linear_q8(x, codes, scale)` where the weight's part is one of `parts`.
 
     row_scales: signed codes and one scale a row (an output), not one a block, for backends that multiply whole rows.
+    dtype: one of `encodings`.
     A weight whose inner size no block divides stays as it is. A weight reached through a layer function's input is
     changed at every call. A head that is the embedding table is quantised for itself; the embedding keeps its table.
     Reading a weight that is not finite raises CheckpointError.
     """
     graph, changed = model.graph, False
+    encoding = encodings(row_scales=row_scales)[dtype]
     for function in model.functions.values():
         for node in list(function):
             if _is_linear(node) and any(node.inputs[1] is v for v in function.inputs):
-                changed |= _quantize_in_function(model, function, node, parts, row_scales)
+                changed |= _quantize_in_function(model, function, node, parts, encoding)
     for node in list(graph):
-        if _is_linear(node) and (block := _block(inputs_of(node)[1], parts, row_scales)):
-            codes, scale = _codes_and_scale(graph, inputs_of(node)[1], block, _zero_point(row_scales))
-            _replace(graph, node, codes, scale, block, _zero_point(row_scales))
+        if _is_linear(node) and (block := _block(inputs_of(node)[1], parts, encoding)):
+            codes, scale = _codes_and_scale(graph, inputs_of(node)[1], block, encoding)
+            _replace(graph, node, codes, scale, block, encoding)
             changed = True
     if changed:
         function = linear_q8().clone()
@@ -45,39 +77,38 @@ def quantize_linears(model: ir.Model, parts: Collection[str], *, row_scales: boo
     return model
 
 
-def block_scales(weight: Array, block: int) -> NDArray[np.float32]:
-    """Scales f32[N, K / block] that put each block's largest magnitude at 127; 0 for a block of zeros."""
+def block_scales(weight: Array, block: int, largest: int = 127) -> NDArray[np.float32]:
+    """Scales f32[N, K / block] that put each block's largest magnitude at `largest`; 0 for a block of zeros."""
     magnitudes = np.abs(weight.astype(np.float32, copy=False)).reshape(weight.shape[0], -1, block).max(axis=-1)
-    scales: NDArray[np.float32] = magnitudes / np.float32(127)
+    scales: NDArray[np.float32] = magnitudes / np.float32(largest)
     return np.where(scales < _SMALLEST_SCALE, np.float32(0), scales)
 
 
-def quantized(weight: Array, block: int, zero_point: int) -> tuple[Array, NDArray[np.float32]]:
-    """Codes u8 or i8[N, K] and scales f32[N, K / block] with weight ~ scale * (codes - zero_point).
-
-    Round to nearest, symmetric. zero_point: UNSIGNED_ZERO or SIGNED_ZERO.
-    """
-    scales = block_scales(weight, block)
+def quantized(weight: Array, block: int, encoding: Encoding) -> tuple[Array, NDArray[np.float32]]:
+    """Codes [N, K] and scales f32[N, K / block] with weight ~ scale * (codes - zero point): to nearest, symmetric."""
+    scales = block_scales(weight, block, encoding.largest)
     inverse = np.divide(1, scales, out=np.zeros_like(scales), where=scales > 0)
     blocks = weight.astype(np.float32, copy=False).reshape(weight.shape[0], -1, block)
-    codes = np.rint(blocks * inverse[..., None]) + zero_point
-    return codes.astype(_code_dtype(zero_point)).reshape(weight.shape), scales
+    codes = blocks * inverse[..., None]
+    if encoding is not FLOAT_ROWS:
+        codes = np.rint(codes) + encoding.zero_point
+    return codes.astype(encoding.dtype).reshape(weight.shape), scales
 
 
 def _quantize_in_function(
-    model: ir.Model, function: ir.Function, node: ir.Node, parts: Collection[str], row_scales: bool
+    model: ir.Model, function: ir.Function, node: ir.Node, parts: Collection[str], encoding: Encoding
 ) -> bool:
     weight = inputs_of(node)[1]
     index = next(i for i, v in enumerate(function.inputs) if v is weight)
     calls = [n for n in model.graph if n.op_identifier() == function.identifier()]
-    blocks = {_block(call.inputs[index], parts, row_scales) for call in calls}
+    blocks = {_block(call.inputs[index], parts, encoding) for call in calls}
     if len(blocks) != 1 or (block := blocks.pop()) is None:
         return False
     scale = ir.Value(name=f"{weight.name}_scale")
     function.inputs.append(scale)
-    _replace(function, node, weight, scale, block, _zero_point(row_scales))
+    _replace(function, node, weight, scale, block, encoding)
     for call in calls:
-        codes, call_scale = _codes_and_scale(model.graph, inputs_of(call)[index], block, _zero_point(row_scales))
+        codes, call_scale = _codes_and_scale(model.graph, inputs_of(call)[index], block, encoding)
         call.replace_input_with(index, codes)
         call.resize_inputs(len(call.inputs) + 1)
         call.replace_input_with(len(call.inputs) - 1, call_scale)
@@ -88,12 +119,12 @@ def _is_linear(node: ir.Node) -> bool:
     return node.domain == DOMAIN and node.op_type == LINEAR
 
 
-def _block(weight: ir.Value | None, parts: Collection[str], row_scales: bool) -> int | None:
+def _block(weight: ir.Value | None, parts: Collection[str], encoding: Encoding) -> int | None:
     """The block size for a weight that is to be quantised, else None."""
     if weight is None or not weight.is_initializer() or _linear_part(weight) not in parts:
         return None
     inner = static_shape(weight)[1]
-    return inner if row_scales else next((size for size in BLOCK_SIZES if inner % size == 0), None)
+    return next((size for size in encoding.blocks or (inner,) if inner % size == 0), None)
 
 
 def _linear_part(weight: ir.Value) -> str:
@@ -102,15 +133,7 @@ def _linear_part(weight: ir.Value) -> str:
     return HEAD if part == TABLE else part
 
 
-def _zero_point(row_scales: bool) -> int:
-    return SIGNED_ZERO if row_scales else UNSIGNED_ZERO
-
-
-def _code_dtype(zero_point: int) -> np.dtype[Any]:
-    return np.dtype(np.int8 if zero_point == SIGNED_ZERO else np.uint8)
-
-
-def _codes_and_scale(graph: ir.Graph, weight: ir.Value, block: int, zero_point: int) -> tuple[ir.Value, ir.Value]:
+def _codes_and_scale(graph: ir.Graph, weight: ir.Value, block: int, encoding: Encoding) -> tuple[ir.Value, ir.Value]:
     tensor, inner = tensor_of(weight), static_shape(weight)[1]
 
     def finite() -> Array:
@@ -120,21 +143,21 @@ def _codes_and_scale(graph: ir.Graph, weight: ir.Value, block: int, zero_point: 
         return array
 
     codes = derived(
-        weight, f"q8b{block}.codes", _linear_part(weight), _code_dtype(zero_point), inner,
-        lambda: quantized(finite(), block, zero_point)[0],
+        weight, f"{encoding.name}b{block}.codes", _linear_part(weight), encoding.dtype, inner,
+        lambda: quantized(finite(), block, encoding)[0],
     )  # fmt: skip
     scale = derived(
-        weight, f"q8b{block}.scale", _linear_part(weight), np.dtype(np.float32), inner // block,
-        lambda: block_scales(finite(), block),
+        weight, f"{encoding.name}b{block}.scale", _linear_part(weight), np.dtype(np.float32), inner // block,
+        lambda: block_scales(finite(), block, encoding.largest),
     )  # fmt: skip
     made = [graph.initializers.setdefault(str(value.name), value) for value in (codes, scale)]
     return made[0], made[1]
 
 
 def _replace(
-    scope: ir.Graph | ir.Function, node: ir.Node, codes: ir.Value, scale: ir.Value, block: int, zero_point: int
+    scope: ir.Graph | ir.Function, node: ir.Node, codes: ir.Value, scale: ir.Value, block: int, encoding: Encoding
 ) -> None:
-    attributes = {"block_size": block, "zero_point": zero_point}
+    attributes = {"block_size": block, "zero_point": encoding.zero_point}
     new = ir.node(LINEAR_Q8, [node.inputs[0], codes, scale], attributes, domain=DOMAIN, outputs=[ir.Value()])
     old = node.outputs[0]
     scope.insert_before(node, new)

@@ -6,11 +6,21 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from specc.core.functions.linear import SIGNED_ZERO, UNSIGNED_ZERO
+from specc.core.functions.linear import UNSIGNED_ZERO
 from specc.core.initializers import PART, STORED_AS, part_of, stored_name
 from specc.errors import CheckpointError
 from specc.passes.invariants import broken_invariants
-from specc.passes.quantize_linears import BLOCK_SIZES, block_scales, quantize_linears, quantized
+from specc.passes.quantize_linears import (
+    BLOCK_SIZES,
+    FLOAT_ROWS,
+    SIGNED_4_BITS,
+    SIGNED_ROWS,
+    UNSIGNED_BLOCKS,
+    block_scales,
+    encodings,
+    quantize_linears,
+    quantized,
+)
 from specc.passes.trim_head import trim_head
 from tests.models.support import oracle_runner, random_decoder, token_ids
 from tests.passes.support import calls, dtypes, initializer_arrays
@@ -27,16 +37,17 @@ def dequantized(codes: Any, scales: Any, block: int) -> Any:
 def test_a_weight_is_at_most_half_a_step_off(block: int, dtype: Any) -> None:
     rng = np.random.default_rng(block)
     weight = (rng.standard_normal((7, 2 * block)) * 10.0 ** rng.integers(-3, 3, (7, 1))).astype(dtype)
-    codes, scales = quantized(weight, block, UNSIGNED_ZERO)
-    assert (codes.dtype, codes.shape) == (np.uint8, weight.shape)
-    assert (scales.dtype, scales.shape) == (np.float32, (7, 2))
+    codes, scales = quantized(weight, block, UNSIGNED_BLOCKS)
+    assert codes.dtype == np.uint8
+    assert scales.dtype == np.float32
+    assert (codes.shape, scales.shape) == (weight.shape, (7, 2))
     error = np.abs(dequantized(codes, scales, block) - weight.astype(np.float64))
     assert (error <= np.repeat(scales, block, axis=1) * (0.5 + 1e-5)).all()
 
 
 def test_the_largest_weight_of_a_block_is_the_last_code_of_its_sign() -> None:
     weight = np.asarray([[-3.0, 1.0] + [0.5] * 14, [2.0, 0.0] + [-1.0] * 14], np.float32)
-    codes, _ = quantized(weight, 16, UNSIGNED_ZERO)
+    codes, _ = quantized(weight, 16, UNSIGNED_BLOCKS)
     assert (codes[0, 0], codes[1, 0], codes[1, 1]) == (1, 255, 128)
 
 
@@ -44,7 +55,7 @@ def test_the_largest_weight_of_a_block_is_the_last_code_of_its_sign() -> None:
 def test_blocks_of_zeros_and_of_extreme_numbers(magnitude: float) -> None:
     weight = np.linspace(-magnitude, magnitude, 16, dtype=np.float32).reshape(1, 16)
     with np.errstate(all="raise", under="ignore"):
-        codes, scales = quantized(weight, 16, UNSIGNED_ZERO)
+        codes, scales = quantized(weight, 16, UNSIGNED_BLOCKS)
     error = np.abs(dequantized(codes, scales, 16) - weight.astype(np.float64))
     assert error.max() <= max(scales.max() * 0.51, 2e-36)
     assert (codes == 128).all() == (scales == 0).all()
@@ -52,7 +63,7 @@ def test_blocks_of_zeros_and_of_extreme_numbers(magnitude: float) -> None:
 
 def test_signed_codes_are_the_unsigned_ones_without_their_zero_point() -> None:
     weight = np.random.default_rng(0).standard_normal((5, 64)).astype(np.float32)
-    (unsigned, scales), (signed, same) = (quantized(weight, 32, zero) for zero in (UNSIGNED_ZERO, SIGNED_ZERO))
+    (unsigned, scales), (signed, same) = (quantized(weight, 32, how) for how in (UNSIGNED_BLOCKS, SIGNED_ROWS))
     assert signed.dtype == np.int8
     np.testing.assert_array_equal(signed, unsigned.astype(np.int16) - UNSIGNED_ZERO)
     np.testing.assert_array_equal(scales, same)
@@ -60,7 +71,7 @@ def test_signed_codes_are_the_unsigned_ones_without_their_zero_point() -> None:
 
 def test_scales_alone_are_the_same_scales() -> None:
     weight = np.random.default_rng(0).standard_normal((5, 64)).astype(np.float16)
-    np.testing.assert_array_equal(block_scales(weight, 32), quantized(weight, 32, UNSIGNED_ZERO)[1])
+    np.testing.assert_array_equal(block_scales(weight, 32), quantized(weight, 32, UNSIGNED_BLOCKS)[1])
 
 
 @pytest.mark.parametrize("parts", [c for size in range(4) for c in combinations(PARTS, size)])
@@ -173,3 +184,33 @@ def test_a_scale_a_row_where_the_backend_multiplies_whole_rows() -> None:
     ids = token_ids(5)
     found, expected = oracle_runner(rows).feed(ids), oracle_runner(model).feed(ids)
     assert 0 < np.abs(found - expected).max() <= 0.05 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize(("encoding", "worst"), [(FLOAT_ROWS, 2**-4), (SIGNED_4_BITS, 0.5 / 7)])
+def test_fewer_bits_are_as_near_as_their_codes_allow(encoding: Any, worst: float) -> None:
+    """Off by a share of the block's largest magnitude: fp8 has three bits behind the first, int4 fifteen values."""
+    weight = np.random.default_rng(0).standard_normal((7, 64)).astype(np.float32)
+    block = 64 if encoding is FLOAT_ROWS else 32
+    codes, scales = quantized(weight, block, encoding)
+    assert codes.dtype == encoding.dtype
+    found = np.repeat(scales, block, axis=1) * codes.astype(np.float32)
+    largest = np.repeat(np.abs(weight.reshape(7, -1, block)).max(-1), block, axis=1)
+    assert (np.abs(found - weight) <= worst * largest * 1.001).all()
+    assert np.abs(found).max() == pytest.approx(np.abs(weight).max(), rel=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["fp8", "int4"])
+def test_the_graph_computes_with_what_the_codes_stand_for(dtype: str) -> None:
+    model = random_decoder()
+    coded = quantize_linears(model.clone(), ["mlp"], dtype=dtype)
+    arrays, twin, encoding = initializer_arrays(coded), model.clone(), encodings(row_scales=False)[dtype]
+    for name, value in twin.graph.initializers.items():
+        if part_of(value) == "mlp":
+            codes, scale = (next(a for n, a in arrays.items() if n.startswith(name) and n.endswith(k)) for k in KINDS)
+            wide = np.repeat(scale, codes.shape[1] // scale.shape[1], axis=1) * codes.astype(np.float32)
+            value.const_value = ir.tensor(wide.astype(np.float32))
+    ids = token_ids(6)
+    assert encoding.name in next(n for n in arrays if n.endswith("codes"))
+    found = oracle_runner(coded).feed(ids)
+    assert np.abs(found - oracle_runner(twin).feed(ids)).max() <= 1e-4
+    assert np.abs(found - oracle_runner(model).feed(ids)).max() > 1e-3

@@ -8,7 +8,7 @@ import onnx_ir as ir
 from specc.backends.record import CoreModel, EmitRequest, owned_state, signature
 from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
 from specc.backends.steps import Step, drafter_steps, verifier_steps
-from specc.backends.tensorrt.architectures import architectures, is_buildable
+from specc.backends.tensorrt.architectures import architectures, check_codes, is_buildable
 from specc.backends.tensorrt.build_script import build_script
 from specc.backends.tensorrt.building import PACKAGE, VERSION, Profile, build_engine, check_builder
 from specc.backends.tensorrt.graphs import lowered_state, round_graph, stepping_graph
@@ -36,6 +36,7 @@ def emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
 
     Engines hold weights of their own, those of one model's widths once.
     """
+    check_codes(request.target, (core.graph for core in (request.verifier, *request.drafters.values())))
     if is_buildable(request.target):
         return _built(request, staging)
     return _portable(request, staging)

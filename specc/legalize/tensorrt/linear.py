@@ -1,4 +1,4 @@
-"""8-bit linear layers for TensorRT, which wants signed codes and positive scales."""
+"""Linear layers of 8 or 4 bits for TensorRT, which wants signed codes and positive scales."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,7 +23,7 @@ def linear_q8(node: ir.Node, body: Body) -> Sequence[ir.Value]:
     x, codes, scale = inputs_of(node)
     block, (rows, columns) = node.attributes["block_size"].as_int(), static_shape(codes)
     signed = codes
-    if codes.dtype != ir.DataType.INT8:
+    if codes.dtype == ir.DataType.UINT8:
         signed = _made_of(codes, "signed", np.dtype(np.int8), (rows, columns), _signed)
     by_row = block == columns
     shape = (rows,) if by_row else (rows, columns // block)

@@ -10,7 +10,7 @@ from specc.backends.tensorrt.architectures import COMPUTE_CAPABILITIES, default_
 from specc.backends.tensorrt.building import VERSION, build_engine
 from specc.backends.tensorrt.emit import EngineGraph, emit, engine_graphs
 from specc.backends.tensorrt.graphs import stepping_graph
-from specc.backends.tensorrt.lint import DECOMPOSABLE
+from specc.backends.tensorrt.lint import DECOMPOSABLE, check_dialect
 from specc.bundle.staging import Staging
 from specc.errors import BuildError
 from specc.targets import load_target
@@ -69,6 +69,8 @@ def test_one_engine_for_several_machines() -> None:
         ("sm80", F16, F16, {"head_dim": 20}, "no kernel for this head size: multiples of 16"),
         ("sm75", F16, F32, {}, "no fp32 products: give --precision head=fp16"),
         ("sm75", BF16, BF16, {}, "no bf16: give --precision with fp16"),
+        ("sm86", F16, F16, {"mlp": "fp8"}, "no fp8: sm89 and sm120 have"),
+        ("sm75", F16, F16, {"mlp": "int4"}, "no int4: it starts with sm80"),
     ],
 )
 def test_what_the_compiler_refuses_is_one_line(
@@ -86,6 +88,13 @@ def test_attention_that_may_be_decomposed_builds_where_a_kernel_is_lacking() -> 
         if node.op_type == "Attention":
             node.attributes[DECOMPOSABLE] = ir.AttrInt64(DECOMPOSABLE, 1)
     assert build_engine("verifier", graph, PROFILES, ["sm80"])
+
+
+@pytest.mark.parametrize(("codes", "architecture"), [("fp8", "sm89"), ("int4", "sm80")])
+def test_codes_of_fewer_bits(codes: str, architecture: str) -> None:
+    graph = stepping_graph(core("verifier", state=F16, weights=F16, mlp=codes))
+    check_dialect("verifier", graph.graph)
+    assert build_engine("verifier", graph, PROFILES, [architecture])
 
 
 def test_widths_share_an_engines_weights() -> None:

@@ -45,3 +45,12 @@ def test_nothing_was_measured_here(report: CompileReport) -> None:
 def test_caches_in_fp32_are_refused(model: Path, tmp_path: Path) -> None:
     with refuses(OptionError, "kv=fp32 is not built by backend 'tensorrt'", "known: bf16, fp16"):
         compiled(model, tmp_path / "b", precision="reference", target="h100")
+
+
+def test_codes_of_fewer_bits_are_stored_counted_and_refused_where_nobody_builds_them(
+    model: Path, tmp_path: Path
+) -> None:
+    with refuses(OptionError, "precision: mlp=int4 is not built by backend 'ort'; known: bf16, fp16, fp32, int8"):
+        compiled(model, tmp_path / "b", precision="mlp=int4")
+    with refuses(OptionError, "precision: fp8 is built for sm120, sm121, sm89, and target jetson-orin is sm87"):
+        compiled(model, tmp_path / "b", precision="balanced,mlp=fp8", target="jetson-orin")

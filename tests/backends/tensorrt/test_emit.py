@@ -1,17 +1,19 @@
 """Portable bundles, whose engines are built on the device: everything but the vendor's compiler."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
+import onnx_ir as ir
 import pytest
 
 from specc.backends.tensorrt.emit import emit
 from specc.bundle.staging import Staging
-from specc.errors import TargetError
+from specc.errors import OptionError, TargetError
 from specc.targets import load_target
 from specc_runtime.manifest import Program
 from tests.support.refusals import refuses
-from tests.support.tensorrt_cores import PREFILL, request
+from tests.support.tensorrt_cores import PREFILL, core, request
 
 PORTABLE = ("h100", "h200", "b200", "jetson-orin", "thor")
 
@@ -76,3 +78,18 @@ def test_machines_that_are_built_for_differently_are_refused_together(tmp_path: 
         emit(request("a100,h100"), Staging(tmp_path))
     with refuses(TargetError, "targets h100,b200", "built on the device"):
         emit(request("h100,b200"), Staging(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("target", "codes", "words"),
+    [
+        ("a100", "fp8", "fp8 is built for sm120, sm121, sm89, and target a100 is sm80; give int8"),
+        ("rtx4090,rtx3090", "fp8", "target rtx4090,rtx3090 is sm86"),
+        ("h100", "fp8", "target h100 is sm90"),
+        ("rtx2080", "int4", "target rtx2080 is sm75"),
+    ],
+)
+def test_codes_that_an_architecture_does_not_take(target: str, codes: str, words: str, tmp_path: Path) -> None:
+    asked = replace(request(target), verifier=core("verifier", state=ir.DataType.FLOAT16, mlp=codes))
+    with refuses(OptionError, "precision: ", words):
+        emit(asked, Staging(tmp_path))

@@ -65,6 +65,19 @@ def test_the_bf16_form_rounds_where_numpy_does(family: str, int8: bool) -> None:
     assert 0 < found <= 2 * by_numpy
 
 
+@pytest.mark.parametrize("codes", ["fp8", "int4"])
+def test_codes_of_fewer_bits_stand_for_what_the_core_graph_reads(codes: str) -> None:
+    """In fp32 by ONNX Runtime, in fp16 by onnx's reference evaluator, which has every dtype."""
+    model = core("verifier", mlp=codes)
+    exact = logits(oracle_runner(model.graph))
+    assert np.abs(logits(on_ort(stepping_graph(model))) - exact).max() <= 1e-4
+    stored = core("verifier", state=F16, weights=F16, mlp=codes)
+    narrowed = narrow_linears(narrow_attention(stored.graph.clone()), scales=F16)
+    by_numpy = np.abs(logits(oracle_runner(narrowed)) - exact).max()
+    found = np.abs(logits(oracle_runner(stepping_graph(stored))) - exact).max()
+    assert 0 < found <= 2 * by_numpy
+
+
 @cache
 def rounds(gamma: int, int8: bool) -> ir.Model:
     drafter = core("drafter", int8=int8, num_hidden_layers=1)

@@ -14,7 +14,7 @@ from specc.core.building import Body, model, value
 from specc.core.functions.linear import SIGNED_ZERO, UNSIGNED_ZERO, linear, linear_q8
 from specc.core.initializers import initializer
 from specc.errors import LegalizeError
-from specc.passes.quantize_linears import quantized
+from specc.passes.quantize_linears import SIGNED_ROWS, UNSIGNED_BLOCKS, quantized
 from tests.core.support import floats
 
 INNER, OUTER, WIDTH = 64, 24, 5
@@ -52,7 +52,7 @@ def test_16_bit_weights_are_multiplied_in_16_bits(dtype: Any) -> None:
 
 
 def q8_graph(weight: Array, block: int, zero_point: int = SIGNED_ZERO) -> ir.Model:
-    codes, scale = quantized(weight, block, zero_point)
+    codes, scale = quantized(weight, block, SIGNED_ROWS if zero_point == SIGNED_ZERO else UNSIGNED_BLOCKS)
     held = [initializer("codes", "mlp", codes), initializer("scale", "mlp", scale)]
     return linear_graph(held, block_size=block, zero_point=zero_point)
 
@@ -60,7 +60,7 @@ def q8_graph(weight: Array, block: int, zero_point: int = SIGNED_ZERO) -> ir.Mod
 def test_8_bit_products_are_those_of_rounded_rows() -> None:
     weight, x = floats(OUTER, INNER, seed=1), floats(1, WIDTH, INNER, seed=2)
     x[0, 3] = 0
-    codes, scale = quantized(weight, INNER, SIGNED_ZERO)
+    codes, scale = quantized(weight, INNER, SIGNED_ROWS)
     step = np.maximum(np.abs(x).max(axis=-1, keepdims=True) / 127, np.finfo(np.float32).tiny)
     expected = (np.rint(x / step) @ codes.astype(np.float32).T) * step * scale[:, 0]
     found = run(q8_graph(weight, INNER), x)

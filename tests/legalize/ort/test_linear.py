@@ -11,7 +11,7 @@ from specc.core.initializers import initializer
 from specc.core.oracle import Oracle
 from specc.legalize.ort import OPS
 from specc.legalize.rewriting import legalize
-from specc.passes.quantize_linears import quantized
+from specc.passes.quantize_linears import UNSIGNED_BLOCKS, quantized
 from tests.core.support import floats
 from tests.models.support import OrtEvaluator
 
@@ -29,7 +29,7 @@ def linear_graph(weight: Any, calls: int = 1) -> ir.Model:
 
 def q8_graph(weight: Any, block: int, calls: int = 1) -> ir.Model:
     """The same with `linear_q8` and the weight's codes."""
-    codes, scale = quantized(weight, block, UNSIGNED_ZERO)
+    codes, scale = quantized(weight, block, UNSIGNED_BLOCKS)
     held = [initializer("codes", "mlp", codes), initializer("scale", "mlp", scale)]
     body = Body()
     inputs = [value(f"x{i}", [1, "S", INNER], ir.DataType.FLOAT) for i in range(calls)]
@@ -69,7 +69,7 @@ def test_linear_q8_rounds_activations_to_8_bits_and_no_more(block: int) -> None:
 def test_linear_q8_uses_the_codes_as_they_lie() -> None:
     """One-hot activations are exact in 8 bits: every weight must come back as scale * (codes - 128)."""
     weight = floats(OUTER, INNER, seed=3)
-    codes, scale = quantized(weight, 16, UNSIGNED_ZERO)
+    codes, scale = quantized(weight, 16, UNSIGNED_BLOCKS)
     ort = OrtEvaluator(legalize(q8_graph(weight, 16), "ort", OPS))
     found = ort.run({"x0": np.eye(INNER, dtype=np.float32)[None]})["y0"][0].T
     expected = np.repeat(scale, 16, axis=1) * (codes.astype(np.float32) - 128)
