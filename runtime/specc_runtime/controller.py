@@ -32,10 +32,10 @@ class FixedGamma:
     """The same gamma in every round."""
 
     def __init__(self, gamma: int) -> None:
-        self._gamma = gamma
+        self.gamma = gamma
 
     def choose(self, stats: Stats) -> int:
-        return self._gamma
+        return self.gamma
 
 
 class AdaptiveGamma:

@@ -20,7 +20,7 @@ from specc_runtime.cache import ModelCache
 from specc_runtime.controller import Controller
 from specc_runtime.drafting.base import NO_DRAFT, Draft, Drafter
 from specc_runtime.engines.base import Feed, Logits
-from specc_runtime.fused import FusedRound
+from specc_runtime.fused import FusedLoop, FusedRound
 from specc_runtime.history import TokenHistory
 from specc_runtime.logprobs import TokenLogprobs, token_logprobs
 from specc_runtime.output import Output
@@ -39,6 +39,7 @@ class Job:
 
     eos_ids, end_ids: the model's EOS ids; every id that ends this text. context: most committed tokens.
     max_gamma: most tokens a round may draft. fused: in-graph rounds that serve this request, by gamma.
+    loop: the in-graph program for all its rounds, used once it is `unwatched`: nobody waits for single rounds.
     scratch: float32 `[V]`, for acceptance to work in. full_precision: feeds the verifier at full verification points,
     where its own caches are too coarse to judge themselves.
     """
@@ -58,6 +59,8 @@ class Job:
     max_gamma: int
     scratch: Logits
     fused: Mapping[int, FusedRound] = field(default_factory=dict)
+    loop: FusedLoop | None = None
+    unwatched: bool = False
     full_precision: Feed | None = None
     stats: Stats = field(default_factory=Stats)
     logprobs: list[TokenLogprobs] = field(default_factory=list)
@@ -94,7 +97,24 @@ def decode(job: Job) -> Iterator[list[int]]:
         return
     yield commit(job, accept(job, NO_DRAFT, prefill(job), job.uniforms(0)))
     while job.finish_reason is None:
-        yield commit(job, next_round(job))
+        for done in rest(job) or [next_round(job)]:
+            yield commit(job, done)
+
+
+def rest(job: Job) -> list[Round]:
+    """All rounds to come, if nobody watches and a program runs them; else none.
+
+    Each drafts what `choose_gamma` says, which ends alone make less than the loop's gamma.
+    """
+    reach = job.loop.reach(job.history, job.room) if job.loop is not None and job.unwatched else 0
+    if job.loop is None or not reach:
+        return []
+    rounds, end, done = job.loop(job.history, reach, job.seed, job.sample), len(job.history) + reach, len(job.history)
+    made = []
+    for tokens in rounds:
+        made.append(Round(tokens, min(job.loop.gamma, end - done - 1), None))
+        done += len(tokens)
+    return made
 
 
 def next_round(job: Job) -> Round:

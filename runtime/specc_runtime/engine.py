@@ -51,12 +51,13 @@ class Engine:
         """Open the bundle at `path` and load its programs.
 
         threads: of a CPU engine; None: what was measured when the bundle was compiled. verify: "sizes" or "hashes".
-        fused: use the bundle's in-graph `round` programs wherever they serve a request.
+        fused: use the bundle's in-graph `round` programs wherever they serve a request, and a `loop` program for what a
+        generation's `finish()` has left to do.
         Raises BundleError, or one of its kinds, in one line that names the file or package and the fix.
         """
         bundle = open_bundle(path, verify)
         programs = load_programs(bundle, threads=threads, fused=fused)
-        if fused and not programs.rounds:
+        if fused and not (programs.rounds or programs.loops):
             raise EngineError(f"{path}: has no usable round programs; compile with --fuse, or load without fused")
         return cls(bundle, programs)
 
@@ -176,6 +177,8 @@ class Engine:
         if isinstance(request.drafter, str):
             job.drafter = models.drafter(request.drafter, params, request.max_gamma)
             job.fused = models.fused_rounds(request.drafter, job.drafter, params, request.max_gamma)
+            if streamer is None and isinstance(request.controller, FixedGamma):
+                job.loop = models.fused_loop(request.drafter, job.drafter, params, request.controller.gamma)
         elif request.drafter is not None:
             job.drafter = request.drafter
         return Generation(job, list(models.drafter_caches.values()), self._lock, lambda: self.codec)

@@ -30,7 +30,11 @@ class Generation(Iterator[int]):
         return next(self._ids)
 
     def finish(self) -> "Generation":
-        """Generate to the end, and return self."""
+        """Generate to the end, and return self.
+
+        Where the engine was loaded with `loop` programs and one serves the request, all rounds are one call.
+        """
+        self._job.unwatched = True
         for _ in self._ids:
             pass
         return self

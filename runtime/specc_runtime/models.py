@@ -16,10 +16,10 @@ from specc_runtime.drafting.model import ModelDrafter
 from specc_runtime.drafting.ngram import NgramDrafter
 from specc_runtime.engines.base import Feed, Logits, Programs, Tokens
 from specc_runtime.errors import IntegrityError, OptionError
-from specc_runtime.fused import FusedRound
+from specc_runtime.fused import FusedLoop, FusedRound
 from specc_runtime.manifest import VERIFIER
 from specc_runtime.params import SamplingParams
-from specc_runtime.selection import check_served, coarse_caches, find_round
+from specc_runtime.selection import check_served, coarse_caches, find_round, runs_rounds
 from specc_runtime.speculation import round_costs
 from specc_runtime.warp import Warper
 
@@ -148,6 +148,16 @@ class Models:
             if program is not None:
                 rounds[gamma] = FusedRound(self._programs, program, self.verifier, drafter, params)
         return rounds
+
+    def fused_loop(self, key: str, drafter: Drafter, params: SamplingParams, gamma: int) -> FusedLoop | None:
+        """The loaded program of `drafter` that generates all of the request's text in rounds of `gamma`, if any."""
+        if not isinstance(drafter, ModelDrafter) or params.stop_strings or params.verify_every:
+            return None
+        stops = params.end_ids(self.eos_ids)
+        for loop in self._programs.loops:
+            if runs_rounds(loop.program, key, gamma, params.required_options()):
+                return FusedLoop(loop, self.verifier, drafter, params, stops)
+        return None
 
 
 def _drafter_cache(programs: Programs, key: str, rows: int, follows: ModelCache | None) -> ModelCache:

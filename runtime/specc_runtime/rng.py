@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 from specc_runtime.errors import OptionError
 
 _WORD = 0xFFFFFFFF
-_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-_PARITY = 0x1BD11BDA
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+PARITY = 0x1BD11BDA
 _AHEAD = 512  # numbers a UniformStream makes at once
 
 
@@ -56,7 +56,7 @@ def uniforms(seed: int, sample: int, committed: int, purpose: Purpose, slots: in
 
 def round_uniforms(seed: int, sample: int, committed: int, gamma: int) -> RoundUniforms:
     """All uniforms of a round of `gamma` drafted tokens in one call; equal to `uniforms` purpose by purpose."""
-    tags = _round_tags(sample, gamma)
+    tags = round_tags(sample, gamma)
     values = _draw(seed, [committed] * len(tags), tags)
     return RoundUniforms(values[:gamma], values[gamma:])
 
@@ -84,7 +84,7 @@ class UniformStream:
 
     def _make(self, committed: int, gamma: int) -> RoundUniforms:
         lengths = min(max(1, _AHEAD // (2 * gamma + 1)), (1 << 32) - committed)
-        tags = _round_tags(self._sample, gamma)
+        tags = round_tags(self._sample, gamma)
         counters = np.repeat(np.arange(committed, committed + lengths), len(tags)).tolist()
         values = _draw(self._seed, counters, tags * lengths).reshape(lengths, len(tags))
         return RoundUniforms(values[:, :gamma], values[:, gamma:])
@@ -114,11 +114,11 @@ def threefry2x32(
     """
     ones = _lanes([1] * len(counter0))
     mask = ones * _WORD
-    keys = (*key, key[0] ^ key[1] ^ _PARITY)
+    keys = (*key, key[0] ^ key[1] ^ PARITY)
     x0 = (_lanes(counter0) + keys[0] * ones) & mask
     x1 = (_lanes(counter1) + keys[1] * ones) & mask
     for group in range(5):
-        for rotation in _ROTATIONS[group % 2]:
+        for rotation in ROTATIONS[group % 2]:
             x0 = (x0 + x1) & mask
             shifted = x1 << rotation
             x1 = ((shifted | shifted >> 32) & mask) ^ x0
@@ -139,8 +139,8 @@ def _tags(sample: int, purpose: Purpose, slots: int) -> range:
     return range(first, first + slots)
 
 
-def _round_tags(sample: int, gamma: int) -> list[int]:
-    """Counter words of a round: gamma to draft with, gamma to accept with, one for the last token."""
+def round_tags(sample: int, gamma: int) -> list[int]:
+    """Second counter words of a round: gamma to draft with, gamma to accept with, one for the last token."""
     counts = {Purpose.DRAFT: gamma, Purpose.ACCEPT: gamma, Purpose.EMIT: 1}
     return [tag for purpose, slots in counts.items() for tag in _tags(sample, purpose, slots)]
 

@@ -26,12 +26,14 @@ def stepping_program(programs: Sequence[Program], owner: str) -> Program:
 
 
 def find_round(rounds: Iterable[Program], drafter: str, gamma: int, options: Iterable[str]) -> Program | None:
-    """The round program of `drafter` and `gamma` (width gamma + 1) that serves every one of `options`, or None."""
-    needed = frozenset(options)
-    for program in rounds:
-        if program.drafter == drafter and program.width == gamma + 1 and needed <= frozenset(program.options):
-            return program
-    return None
+    """The program of `rounds` that `runs_rounds` of these, or None."""
+    return next((program for program in rounds if runs_rounds(program, drafter, gamma, options)), None)
+
+
+def runs_rounds(program: Program, drafter: str, gamma: int, options: Iterable[str]) -> bool:
+    """Whether a round or loop is of `drafter` and `gamma` (width gamma + 1) and serves every one of `options`."""
+    fits = program.drafter == drafter and program.width == gamma + 1
+    return fits and frozenset(options) <= frozenset(program.options)
 
 
 def check_served(owner: str, served: Collection[str], asked: Iterable[str]) -> None:

@@ -60,7 +60,7 @@ class EmitRequest:
     """What a backend is asked to make programs of.
 
     gammas: draft lengths. prefill_width: most prompt tokens fed at once. head_ids: per trimmed drafter, the full id of
-    each head row. fuse: add `round` programs. xla_options: of XLA's compiler, by name.
+    each head row. fuse: add `round` programs. loop: add `loop` programs. xla_options: of XLA's compiler, by name.
     """
 
     target: Target
@@ -70,6 +70,7 @@ class EmitRequest:
     gammas: tuple[int, ...]
     prefill_width: int
     fuse: bool = False
+    loop: bool = False
     xla_options: Mapping[str, str] = field(default_factory=dict)
 
 

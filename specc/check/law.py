@@ -49,9 +49,9 @@ def check_law(subject: Subject, progress: Progress) -> Iterator[CheckRow]:
 
 
 def _longest(ways: tuple[Way, ...]) -> list[Way]:
-    """Of each drafter, host-driven and fused, the way that drafts most."""
+    """Of each drafter, host-driven and fused, the way that drafts most; loops are compared with rounds elsewhere."""
     longest: dict[tuple[str, bool], Way] = {}
-    for way in sorted(ways, key=lambda way: way.gamma):
+    for way in sorted((way for way in ways if not way.looped), key=lambda way: way.gamma):
         longest[way.drafter, way.fused] = way
     return sorted(longest.values(), key=lambda way: way.fused)
 

@@ -9,17 +9,18 @@ from numpy.typing import NDArray
 from specc_runtime import Engine, SamplingParams
 from specc_runtime.bundle import Bundle
 from specc_runtime.engines import load_programs
-from specc_runtime.engines.base import Programs
+from specc_runtime.engines.base import Loop, Programs
 from specc_runtime.manifest import Program
 
 
 @dataclass(frozen=True)
 class Way:
-    """One way to speculate: who drafts, how many tokens, and whether one program runs the whole round."""
+    """One way to speculate: who drafts, how many tokens, and what one program runs: a step, a round, all rounds."""
 
     drafter: str
     gamma: int
     fused: bool = False
+    looped: bool = False
 
     def __str__(self) -> str:
         return listed([self])
@@ -29,7 +30,8 @@ def listed(ways: Iterable[Way]) -> str:
     """Ways by drafter, the gammas of each together: `drafter, gamma 2, 4; drafter fused, gamma 4`."""
     gammas: dict[str, list[int]] = {}
     for way in ways:
-        gammas.setdefault(f"{way.drafter}{' fused' if way.fused else ''}", []).append(way.gamma)
+        how = " looped" if way.looped else " fused" if way.fused else ""
+        gammas.setdefault(f"{way.drafter}{how}", []).append(way.gamma)
     return "; ".join(f"{who}, gamma {', '.join(map(str, values))}" for who, values in gammas.items())
 
 
@@ -43,16 +45,17 @@ class Subject:
     @classmethod
     def load(cls, bundle: Bundle) -> "Subject":
         """Load all programs. Raises EngineError."""
-        has_rounds = any(program.kind == "round" for program in bundle.manifest.programs)
+        has_rounds = any(program.kind in ("round", "loop") for program in bundle.manifest.programs)
         return cls(bundle, load_programs(bundle, fused=has_rounds))
 
     def ways(self, params: SamplingParams) -> tuple[Way, ...]:
-        """Every way the bundle has to speculate under `params`: each drafter and gamma, host-driven, then fused."""
+        """Every way the bundle has to speculate under `params`: each drafter and gamma, host-driven, fused, looped."""
         manifest, options = self.bundle.manifest, params.required_options()
         chained = [Way(drafter, gamma) for drafter in manifest.drafters for gamma in manifest.gammas]
+        in_graph = [*self.programs.rounds, *(loop.program for loop in self.programs.loops)]
         fused = [
-            Way(program.drafter or "", (program.width or 1) - 1, fused=True)
-            for program in self.programs.rounds
+            Way(program.drafter or "", (program.width or 1) - 1, fused=True, looped=program.kind == "loop")
+            for program in in_graph
             if options <= frozenset(program.options)
         ]
         return (*chained, *fused)
@@ -64,12 +67,14 @@ class Subject:
     def generate(self, way: Way, prompt: NDArray[np.int64], params: SamplingParams) -> list[int]:
         """The ids of a whole generation."""
         engine = self.engine(fused=way.fused)
-        return engine.generate(prompt.tolist(), params, drafter=way.drafter, gamma=way.gamma).finish().ids
+        generation = engine.generate(prompt.tolist(), params, drafter=way.drafter, gamma=way.gamma)
+        return generation.finish().ids if way.looped else list(generation)
 
 
 class _Chained:
     """The same programs without the rounds: the host chains every step."""
 
+    loops: tuple[Loop, ...] = ()
     rounds: tuple[Program, ...] = ()
 
     def __init__(self, programs: Programs) -> None:

@@ -58,6 +58,7 @@ _PATH = click.Path(path_type=Path)
     "[default: the backend's own, see `specc backends`]",
 )
 @click.option("--fuse", is_flag=True, help="Add programs that run a whole round in one call.")
+@click.option("--loop", is_flag=True, help="Add programs that run a whole generation in one call (XLA).")
 @click.option(
     "--draft-vocab", metavar="N|FILE", help="Trim the drafter's head to the N likeliest tokens, or to a file's."
 )
@@ -124,6 +125,7 @@ def _options(asked: dict[str, Any]) -> CompileOptions:
         context=asked["context"],
         precision=None if asked["precision"] is None else parse_precision(asked["precision"]),
         fuse=asked["fuse"],
+        loop=asked["loop"],
         draft_vocabulary=None if draft_vocab is None else parse_draft_vocabulary(draft_vocab),
         calibration=asked["calibration"],
         ignore_config=asked["ignore_config"],

@@ -113,7 +113,8 @@ class CompileOptions:
     backend: one that the target lists; None: the target's default.
     gammas: draft lengths; precision. None: what the backend takes by default.
     context: positions the caches hold; None: DEFAULT_CONTEXT, or the model's own limit where that is smaller.
-    threads: engine threads; None: measured. fuse: add `round` programs. force: replace an existing output.
+    threads: engine threads; None: measured. fuse: add `round` programs. loop: add `loop` programs. force: replace an
+    existing output.
     calibration: a text distances and token counts are measured on; None: the shipped one.
     measure: find out what speculation costs and gains here, and make the gamma that pays best the default.
     ignore_config: config.json fields to build without, at the user's word.
@@ -129,6 +130,7 @@ class CompileOptions:
     context: int | None = None
     precision: PrecisionPolicy | None = None
     fuse: bool = False
+    loop: bool = False
     draft_vocabulary: DraftVocabulary | None = None
     calibration: Path | None = None
     ignore_config: tuple[str, ...] = ()

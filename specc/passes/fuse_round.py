@@ -30,6 +30,7 @@ def fuse_round(
     *,
     acceptance: str = "block",
     head_ids: NDArray[np.integer[Any]] | None = None,
+    limited: bool = False,
 ) -> ir.Model:
     """A round of `gamma` drafted tokens as one core graph; the two decoders, in core form, stay as they are.
 
@@ -40,7 +41,8 @@ def fuse_round(
     verifier.present.{cache}, drafter.present.{cache}, and `between_steps`.
     The first draft step is W tokens wide and so fills the hole that a round leaves in the drafter.
     acceptance: "block" or "tokenwise". head_ids: full id of each row of a trimmed drafter head, ascending; None: row i
-    is id i, and rows the verifier lacks are padding.
+    is id i, and rows the verifier lacks are padding. limited: one more input after min_p, limit i64[B], 0 ... gamma: as
+    if so many tokens were drafted.
     Raises ValueError: gamma below 1, an unknown acceptance, head_ids that do not fit, models that clash by name.
     """
     if gamma < 1 or acceptance not in ACCEPTANCES:
@@ -50,7 +52,7 @@ def fuse_round(
     verify, draft = as_function(verifier, "verify_step", weights), as_function(drafter, "draft_step", weights)
     features = FEATURES in draft.caches()
     kept = f"{FEATURES}.{drafter.graph.name}"  # the verifier's name for the features that this drafter reads
-    body, request = Body(), _request(_batch(verify), gamma, first_width(gamma, features=features))
+    body, request = Body(), _request(_batch(verify), gamma, first_width(gamma, features=features), limited)
     verifier_past, drafter_past = _past(verify, VERIFIER), _past(draft, DRAFTER)
     verifier_past.pop(kept, None)
     *draws, judging = body.ops(
@@ -61,7 +63,7 @@ def fuse_round(
     p, left, (*between, drafter_present) = _verified(body, request, verify, verifier_past, drafting, kept)
     q = body.op("Concat", *drafting.laws, axis=1)
     drafted = body.op("Concat", *drafting.ids, axis=1)
-    ids, count = body.call(ACCEPTANCES[acceptance](gamma), drafted, p, q, judging)
+    ids, count = body.call(ACCEPTANCES[acceptance](gamma, limited), drafted, p, q, judging, *request.limit)
     return model(
         "round",
         [*request.inputs(), *verifier_past.values(), *drafter_past.values()],
@@ -79,7 +81,7 @@ def fuse_round(
             verifier.functions.values(),
             drafter.functions.values(),
             sampling_functions(),
-            accept_functions(acceptance, gamma),
+            accept_functions(acceptance, gamma, limited),
         ),
     )
 
@@ -108,7 +110,7 @@ def _after(step: int) -> str:
 
 @dataclass(frozen=True)
 class _Request:
-    """The round's inputs besides caches."""
+    """The round's inputs besides caches. limit: one value, or none."""
 
     batch: int
     width: int
@@ -116,12 +118,13 @@ class _Request:
     position: ir.Value
     uniforms: ir.Value
     warping: tuple[ir.Value, ...]
+    limit: tuple[ir.Value, ...]
 
     def inputs(self) -> list[ir.Value]:
-        return [self.tokens, self.position, self.uniforms, *self.warping]
+        return [self.tokens, self.position, self.uniforms, *self.warping, *self.limit]
 
 
-def _request(batch: int, gamma: int, width: int) -> _Request:
+def _request(batch: int, gamma: int, width: int, limited: bool) -> _Request:
     return _Request(
         batch,
         width,
@@ -134,6 +137,7 @@ def _request(batch: int, gamma: int, width: int) -> _Request:
             value("top_p", [batch], F32),
             value("min_p", [batch], F32),
         ),
+        limit=(value("limit", [batch], I64),) if limited else (),
     )
 
 

@@ -105,7 +105,21 @@ def switching_each_turn(engine: Engine, params: SamplingParams) -> Iterator[list
         second.close()
 
 
-WAYS = {"drafting": drafting, "switching each round": switching_each_round, "switching each turn": switching_each_turn}
+def looping(engine: Engine, params: SamplingParams) -> Iterator[list[int]]:
+    """Texts that one program generates whole."""
+    assert engine._models._programs.loops
+    for generation in engine.generate_samples(PROMPT, params, gamma=GAMMA):
+        yield generation.finish().ids[:LENGTH]
+        assert generation.stats.spec_decode_num_drafts > 0
+        assert generation.stats.draft_s == 0
+
+
+WAYS = {
+    "looping": looping,
+    "drafting": drafting,
+    "switching each round": switching_each_round,
+    "switching each turn": switching_each_turn,
+}
 
 
 class Case(NamedTuple):

@@ -54,6 +54,11 @@ def changed_weights(path: Path, change: Callable[[dict[str, Any]], None], **fiel
     return path
 
 
+def test_loops_where_there_are_none(tiny: TinyBundles, refused: Callable[..., str]) -> None:
+    line = refused(tiny.model(), "--loop", code=USAGE)
+    assert_says(line, "backend 'ort' has no programs that run whole generations; leave --loop out")
+
+
 def test_options_of_xlas_compiler(tiny: TinyBundles, refused: Callable[..., str]) -> None:
     line = refused(tiny.model(), "--xla-option", "a=1", code=USAGE)
     assert_says(line, "backend 'ort' does not compile with XLA; leave --xla-option out")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from specc_runtime.accept import accept_block, draw
 from specc_runtime.bundle import Bundle
 from specc_runtime.engine import Engine
-from specc_runtime.engines.base import Feed, RoundSampling
+from specc_runtime.engines.base import Feed, Loop, RoundSampling
 from specc_runtime.manifest import DrafterInfo, Manifest, ModelInfo, Program, TokenizerInfo
 from specc_runtime.params import OPTIONS
 
@@ -34,6 +34,7 @@ class TablePrograms:
         max_width: int,
         rounds: tuple[Program, ...] = (),
     ) -> None:
+        self.loops: tuple[Loop, ...] = ()
         self.rounds = rounds
         self.calls: list[tuple[str, int, int]] = []
         self._models = models

@@ -34,8 +34,42 @@ class RoundSampling:
     min_p: float
 
 
+@dataclass(frozen=True)
+class LoopRequest:
+    """Rounds until a text ends. tokens: all that are committed. end: most that may be, at least one more.
+
+    stops: ids of which the first to be emitted ends the text. seed, sample: key of the uniforms (`rng`).
+    """
+
+    tokens: Tokens
+    end: int
+    stops: frozenset[int]
+    seed: int
+    sample: int
+    sampling: RoundSampling
+
+
+class Loop(Protocol):
+    """A loaded `loop` program."""
+
+    @property
+    def program(self) -> Program: ...
+
+    def __call__(self, request: LoopRequest) -> list[list[int]]:
+        """What each round emitted, gamma = the program's width - 1, the last ones shorter where `end` is near.
+
+        The tokens of the last round may go on behind the one that ends the text.
+        """
+        ...
+
+
 class Programs(Protocol):
     """The programs of one loaded bundle."""
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        """The `loop` programs that were loaded."""
+        ...
 
     @property
     def rounds(self) -> tuple[Program, ...]:

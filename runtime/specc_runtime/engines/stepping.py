@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from specc_runtime.engines.base import Logits, Tokens
+from specc_runtime.engines.base import Logits, Loop, Tokens
 from specc_runtime.manifest import VERIFIER
 
 
@@ -21,6 +21,8 @@ class Step(Protocol):
 
 class SteppedPrograms:
     """steps: of the verifier and of each drafter that is a model."""
+
+    loops: tuple[Loop, ...] = ()
 
     def __init__(self, steps: Mapping[str, Step]) -> None:
         self._steps = steps

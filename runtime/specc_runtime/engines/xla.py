@@ -1,19 +1,14 @@
 """XLA through JAX: static programs, their weights as arguments, caches given to each call and taken back in place.
 
-A program is loaded as the executable that was built for this very machine, else as JAX's export, which is compiled here
-when it is first called. XLA sizes its own pool of threads on a CPU: `threads` changes nothing.
+A program is loaded as the executable that was built for this very machine, else as JAX's export, else as StableHLO; the
+latter two are compiled here when it is first called. XLA sizes its own pool of threads on a CPU: `threads` changes
+nothing.
 """
 
-from collections.abc import Sequence
-
-import numpy as np
-from numpy.typing import NDArray
-
 from specc_runtime.bundle import Bundle
-from specc_runtime.engines.base import RoundSampling, Tokens
-from specc_runtime.engines.stepping import SteppedPrograms
+from specc_runtime.engines.fixed_widths import CALL_ROWS, FixedWidthPrograms
 from specc_runtime.errors import EngineError
-from specc_runtime.manifest import VERIFIER, Program
+from specc_runtime.manifest import Program
 from specc_runtime.requirements import is_met
 from specc_runtime.selection import usable_programs
 
@@ -27,15 +22,16 @@ except ImportError as error:
 
 from specc_runtime.engines.xla_call import Buffers, ProgramCall  # noqa: E402  (they need jax)
 from specc_runtime.engines.xla_devices import Devices  # noqa: E402
-from specc_runtime.engines.xla_steps import Steps  # noqa: E402
 from specc_runtime.engines.xla_weights import Weights  # noqa: E402
 
 MIN_VERSION = (0, 10)
+CPU_CALL_ROWS = 16  # rows that take a CPU as long as reading all weights does
+IN_GRAPH = ("round", "loop")
 _PLATFORMS = {"gpu": "cuda"}
 
 
-def load(bundle: Bundle, *, threads: int | None, fused: bool) -> "XlaPrograms":
-    """Open the programs of `bundle`; see `engines.load_programs`."""
+def load(bundle: Bundle, *, threads: int | None, fused: bool) -> FixedWidthPrograms:
+    """Open the programs of `bundle`; see `engines.load_programs`. Nothing is compiled before it is first called."""
     platform = _platform()
     _check_devices(bundle)
     programs = usable_programs(bundle.manifest, lambda feature: _has_feature(feature, platform))
@@ -44,56 +40,15 @@ def load(bundle: Bundle, *, threads: int | None, fused: bool) -> "XlaPrograms":
             f"{bundle.root}: compiled for target {bundle.manifest.target!r}, and JAX {jax.__version__} finds "
             f"{platform!r} here: load it on such a machine, or compile with a target of this one"
         )
-    return XlaPrograms(bundle, programs, fused)
+    devices = Devices(max(program.devices for program in programs))
+    buffers, weights = Buffers(devices), Weights(bundle, devices)
 
+    def call(program: Program) -> ProgramCall:
+        return ProgramCall(bundle, program, buffers, weights, devices)
 
-class XlaPrograms(SteppedPrograms):
-    """`Programs` of an xla bundle."""
-
-    def __init__(self, bundle: Bundle, programs: tuple[Program, ...], fused: bool) -> None:
-        models = {key for key, drafter in bundle.manifest.drafters.items() if drafter.kind == "model"}
-        self.rounds = tuple(p for p in programs if fused and p.kind == "round" and p.drafter in models)
-        devices = Devices(max(program.devices for program in programs))
-        self._buffers, weights = Buffers(devices), Weights(bundle, devices)
-
-        def call(program: Program) -> ProgramCall:
-            return ProgramCall(bundle, program, self._buffers, weights, devices)
-
-        super().__init__({owner: Steps(owner, map(call, _steps_of(programs, owner))) for owner in (VERIFIER, *models)})
-        self._rounds = {program.id: call(program) for program in self.rounds}
-
-    def round(
-        self,
-        program: Program,
-        tokens: Tokens,
-        position: int,
-        uniforms: NDArray[np.float32],
-        sampling: RoundSampling,
-    ) -> Tokens:
-        ids, count = self._rounds[program.id](
-            {
-                "tokens": tokens[None],
-                "position": [position],
-                "uniforms": uniforms[None],
-                "temperature": [sampling.temperature],
-                "top_k": [sampling.top_k],
-                "top_p": [sampling.top_p],
-                "min_p": [sampling.min_p],
-            }
-        )
-        emitted: Tokens = np.asarray(ids)[0, : int(np.asarray(count)[0])].astype(np.int64)
-        return emitted
-
-    def full_precision(self) -> None:
-        """No program recomputes with fp32 caches of its own."""
-
-    def reset(self) -> None:
-        self._buffers.zero()
-
-
-def _steps_of(programs: Sequence[Program], owner: str) -> list[Program]:
-    kinds, drafter = (("prefill", "verify"), None) if owner == VERIFIER else (("catchup", "draft"), owner)
-    return [p for p in programs if p.kind in kinds and p.drafter == drafter and p.batch == 1]
+    used = [program for program in programs if fused or program.kind not in IN_GRAPH]
+    call_rows = CPU_CALL_ROWS if platform == "cpu" else CALL_ROWS
+    return FixedWidthPrograms(bundle, used, call, buffers.zero, call_rows)
 
 
 def _platform() -> str:

@@ -1,6 +1,6 @@
 """One program of an xla bundle, ready to be called, and the buffers that programs hand on to each other."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
@@ -10,8 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from specc_runtime.bundle import Bundle
+from specc_runtime.engines.fixed_widths import Arrays
 from specc_runtime.engines.xla_devices import Devices, Spec
 from specc_runtime.engines.xla_executable import is_made_for_here, load_executable
+from specc_runtime.engines.xla_stablehlo import compile_stablehlo
 from specc_runtime.engines.xla_weights import Weights
 from specc_runtime.errors import EngineError, IntegrityError, first_line
 from specc_runtime.manifest import Program, StateSpec, TensorSpec
@@ -58,7 +60,7 @@ class Buffers:
 
 
 class ProgramCall:
-    """A program: inputs by name in, outputs in the manifest's order out."""
+    """A program: inputs by name in, outputs by name out, each the caller's own."""
 
     def __init__(self, bundle: Bundle, program: Program, buffers: Buffers, weights: Weights, devices: Devices) -> None:
         self.program = program
@@ -66,6 +68,7 @@ class ProgramCall:
         self._path = bundle.path(program.file)
         built = program.executable
         self._executable = bundle.path(built.file) if built and is_made_for_here(built.made_for) else None
+        self._stablehlo = None if program.stablehlo is None or program.devices > 1 else bundle.path(program.stablehlo)
         self._buffers = buffers
         self._store = weights
         self._inputs = [(spec.name, jnp.dtype(spec.dtype), _sizes(spec)) for spec in program.inputs]
@@ -73,7 +76,7 @@ class ProgramCall:
             buffers.declare(state)
         self._check_arguments()
 
-    def __call__(self, inputs: Mapping[str, Any]) -> Sequence[jax.Array]:
+    def __call__(self, inputs: Arrays) -> Arrays:
         """Raises EngineError when the program fails; the caches are lost then."""
         fed = [np.asarray(inputs[name], dtype).reshape(shape) for name, dtype, shape in self._inputs]
         run, weights = self._compiled, self._weights
@@ -87,7 +90,7 @@ class ProgramCall:
         except Exception as error:  # XLA's errors share no public base class
             raise EngineError(f"{self._path}: {first_line(error)}; run `specc check` on the bundle") from error
         self._buffers.put(state, left)
-        return outputs
+        return {spec.name: np.array(array) for spec, array in zip(self.program.outputs, outputs, strict=True)}
 
     @cached_property
     def _weights(self) -> list[jax.Array]:
@@ -95,21 +98,28 @@ class ProgramCall:
 
     @cached_property
     def _compiled(self) -> Any:
-        """The executable made for this machine, else the export, compiled: a driver may refuse an executable.
+        """The executable made for this machine, else the export, compiled, else the StableHLO, compiled.
 
-        JAX forgets donation when it reads an export: it is asked for again.
+        A driver may refuse an executable, and a JAX the export of one much older or newer.
         """
         if self._executable is not None:
             with suppress(Exception):  # of the driver's own kinds
                 return load_executable(self._executable, self._devices, self.program)
         try:
-            exported = jax.export.deserialize(bytearray(self._path.read_bytes()))
-            jitted = jax.jit(exported.call, donate_argnums=self.program.donated, keep_unused=True)
-            specs: list[Spec] = [*self.program.inputs, *self.program.state, *self.program.weights]
-            described = exported.in_avals if self.program.devices == 1 else map(self._devices.described, specs)
-            return jitted.lower(*described).compile()
+            return self._exported()
         except Exception as error:  # a damaged export fails in as many ways as there are bytes
+            if self._stablehlo is not None:
+                with suppress(Exception):  # what is wrong with the export is what to say
+                    return compile_stablehlo(self._stablehlo)
             raise EngineError(f"{self._path}: {first_line(error)}; re-copy or re-compile the bundle") from error
+
+    def _exported(self) -> Any:
+        """JAX forgets donation when it reads an export: it is asked for again."""
+        exported = jax.export.deserialize(bytearray(self._path.read_bytes()))
+        jitted = jax.jit(exported.call, donate_argnums=self.program.donated, keep_unused=True)
+        specs: list[Spec] = [*self.program.inputs, *self.program.state, *self.program.weights]
+        described = exported.in_avals if self.program.devices == 1 else map(self._devices.described, specs)
+        return jitted.lower(*described).compile()
 
     def _check_arguments(self) -> None:
         first = len(self.program.inputs)

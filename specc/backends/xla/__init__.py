@@ -34,7 +34,10 @@ BACKEND = Backend(
     compiler_options=True,
     portable_because=portable_because,
     summary=__doc__,
-    programs={**dict.fromkeys(("prefill", "verify", "catchup", "draft"), HOST_OPTIONS), "round": ROUND_OPTIONS},
+    programs={
+        **dict.fromkeys(("prefill", "verify", "catchup", "draft"), HOST_OPTIONS),
+        **dict.fromkeys(("round", "loop"), ROUND_OPTIONS),
+    },
     weight_dtypes=frozenset({"fp32", "fp16", "bf16", "int8"}),
     evidence=EVIDENCE,
 )

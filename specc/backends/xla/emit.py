@@ -7,6 +7,7 @@ from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
 from specc.backends.steps import Step, drafter_steps, verifier_steps
 from specc.backends.xla.artifacts import Destination, stage
 from specc.backends.xla.layout import Layout, state_stacks
+from specc.backends.xla.loop import looped
 from specc.backends.xla.machine import Machine
 from specc.backends.xla.program import FlatProgram, Owned, flat_program, step_program
 from specc.backends.xla.sharing import Shares
@@ -14,13 +15,13 @@ from specc.bundle.staging import Staging
 from specc.passes.fuse_round import DRAFTER, VERIFIER, fuse_round
 from specc.passes.narrow_attention import narrow_attention
 from specc.passes.narrow_linears import narrow_linears
-from specc_runtime.manifest import FEATURES, Program
+from specc_runtime.manifest import FEATURES, Program, ProgramKind
 
 SHORT_PREFILL = 32  # tokens of the narrower prefill: what is left of a prompt is seldom as wide as the wide one
 
 
 def emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
-    """Steps of every decoder in every width that is needed, and with `fuse` whole rounds."""
+    """Steps of every decoder in every width that is needed; with `fuse` whole rounds, with `loop` whole generations."""
     to = Destination.of(request.target, request.xla_options)
     request = narrowed(request, to.machine)
     cores = [request.verifier, *request.drafters.values()]
@@ -34,7 +35,9 @@ def emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
         steps = drafter_steps(core, request.gammas, prompts)
         programs += [replace(_step(core, step, layout, to, staging), drafter=key) for step in steps]
         if request.fuse:
-            programs += [_round(request, key, gamma, layout, to, staging) for gamma in request.gammas]
+            programs += [_round("round", request, key, gamma, layout, to, staging) for gamma in request.gammas]
+        if request.loop:
+            programs += [_round("loop", request, key, gamma, layout, to, staging) for gamma in request.gammas]
     return tuple(programs)
 
 
@@ -74,12 +77,20 @@ def _step(core: CoreModel, step: Step, layout: Layout, to: Destination, staging:
     return stage(program, flat, to, staging)
 
 
-def _round(request: EmitRequest, key: str, gamma: int, layout: Layout, to: Destination, staging: Staging) -> Program:
-    """A whole round in one program."""
+def _round(
+    kind: ProgramKind,
+    request: EmitRequest,
+    key: str,
+    gamma: int,
+    layout: Layout,
+    to: Destination,
+    staging: Staging,
+) -> Program:
+    """A whole round in one program, or all rounds of a text."""
     program = Program(
-        id=f"{key}.round.gamma{gamma}",
-        kind="round",
-        file=f"programs/{key}.round.gamma{gamma}",
+        id=f"{key}.{kind}.gamma{gamma}",
+        kind=kind,
+        file=f"programs/{key}.{kind}.gamma{gamma}",
         inputs=(),
         outputs=(),
         width=gamma + 1,
@@ -88,15 +99,34 @@ def _round(request: EmitRequest, key: str, gamma: int, layout: Layout, to: Desti
         accept="graph",
         options=ROUND_OPTIONS,
     )
-    return stage(program, round_program(request, key, gamma, layout, to.machine, staging), to, staging)
+    make = round_program if kind == "round" else loop_program
+    return stage(program, make(request, key, gamma, layout, to.machine, staging), to, staging)
+
+
+def loop_program(
+    request: EmitRequest, key: str, gamma: int, layout: Layout, machine: Machine, staging: Staging
+) -> FlatProgram:
+    """Rounds until a text ends, as one function; what it reads besides the decoders' weights is staged."""
+    round_ = round_program(request, key, gamma, layout, machine, staging, limited=True)
+    return looped(round_, gamma, request.verifier.cache_rows, request.verifier.head_rows)
 
 
 def round_program(
-    request: EmitRequest, key: str, gamma: int, layout: Layout, machine: Machine, staging: Staging
+    request: EmitRequest,
+    key: str,
+    gamma: int,
+    layout: Layout,
+    machine: Machine,
+    staging: Staging,
+    *,
+    limited: bool = False,
 ) -> FlatProgram:
-    """Draft, verify and accept as one function; what it reads besides the decoders' weights is staged."""
-    drafter = request.drafters[key]
-    graph = fuse_round(request.verifier.graph, drafter.graph, gamma, head_ids=request.head_ids.get(key))
+    """Draft, verify and accept as one function; what it reads besides the decoders' weights is staged.
+
+    limited: it takes how many tokens to draft, at most gamma.
+    """
+    drafter, head_ids = request.drafters[key], request.head_ids.get(key)
+    graph = fuse_round(request.verifier.graph, drafter.graph, gamma, head_ids=head_ids, limited=limited)
     staging.weights.add(graph)
     owned = [_owned(request.verifier, VERIFIER, layout), _owned(drafter, DRAFTER, layout)]
     return flat_program(graph, owned, layout, machine)

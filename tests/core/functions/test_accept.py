@@ -19,18 +19,22 @@ HOST = {"block": accept_block, "tokenwise": accept_tokenwise}
 
 
 @cache
-def graph_rule(acceptance: str, gamma: int, engine: str) -> GraphRule:
+def graph_rule(acceptance: str, gamma: int, engine: str, limit: int | None = None) -> GraphRule:
     inputs = {
         "drafted": (I64, ["B", gamma]),
         "p": (F32, ["B", gamma + 1, "V"]),
         "q": (F32, ["B", gamma, "V"]),
         "u": (F32, ["B", gamma + 1]),
     }
-    function, functions = ACCEPTANCES[acceptance](gamma), accept_functions(acceptance, gamma)
+    limited = limit is not None
+    if limited:
+        inputs["limit"] = (I64, ["B"])
+    function, functions = ACCEPTANCES[acceptance](gamma, limited), accept_functions(acceptance, gamma, limited)
     run = runner(graph_of(function, inputs, {"ids": I64, "count": I64}, functions), engine)
 
     def rule(drafted: Ints, p: Laws, q: Laws, u: Laws) -> tuple[Ints, Ints]:
-        made = run({"drafted": drafted, "p": p, "q": q, "u": u})
+        more = {} if limit is None else {"limit": np.full(len(u), limit)}
+        made = run({"drafted": drafted, "p": p, "q": q, "u": u, **more})
         return made["ids"], made["count"]
 
     return rule
@@ -139,6 +143,30 @@ def test_the_host_accepts_alike(engine: str, acceptance: str, size: int) -> None
         assert ids[case].tolist() == [*emitted, *[0] * (gamma - expected.count)]
         assert count[case] == len(emitted)
     assert len(set(count)) > 3
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("acceptance", ACCEPTANCES)
+@pytest.mark.parametrize("limit", range(5))
+def test_a_limit_is_a_shorter_draft(engine: str, acceptance: str, limit: int) -> None:
+    """To the token: what is enumerated for every gamma holds for every limit. The host's rule where none is left."""
+    rng, gamma, size = np.random.default_rng(limit), 4, 5
+    drafted = rng.integers(0, size, (300, gamma))
+    p, q = (rng.dirichlet([0.5] * size, (300, rows)).astype(np.float32) for rows in (gamma + 1, gamma))
+    q[:60] = np.eye(size, dtype=np.float32)[drafted[:60]]  # a greedy drafter's
+    p[30:90] = np.eye(size, dtype=np.float32)[rng.integers(0, size, (60, gamma + 1))]  # a greedy request's
+    u = (rng.integers(0, GRID, (300, gamma + 1)) / GRID).astype(np.float32)
+    ids, count = graph_rule(acceptance, gamma, engine, limit)(drafted, p, q, u)
+    short_u = np.column_stack([u[:, :limit], u[:, -1]])
+    if limit:
+        rule = graph_rule(acceptance, limit, engine)
+        expected, length = rule(drafted[:, :limit], p[:, : limit + 1], q[:, :limit], short_u)
+    else:
+        tokens = [HOST[acceptance]([], p[case, :1], None, short_u[case]).token for case in range(300)]
+        expected, length = np.array(tokens)[:, None], np.ones(300, np.int64)
+    np.testing.assert_array_equal(count, length)
+    np.testing.assert_array_equal(ids[:, : limit + 1], expected)
+    assert not ids[:, limit + 1 :].any()
 
 
 @pytest.mark.parametrize("engine", ENGINES)
