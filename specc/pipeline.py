@@ -84,7 +84,8 @@ def _plan(options: CompileOptions, progress: Progress) -> Plan:
             known = ", ".join(sorted(backend.weight_dtypes))
             raise OptionError(f"precision: {part}={dtype} is not built by backend {backend.name!r}; known: {known}")
     gammas = options.gammas or _default_gammas(options, backend)
-    slack = max(gammas) + 1 + backend.slack
+    rows = context + max(gammas) + 1 + backend.slack
+    slack = (rows if backend.cache_rows is None else backend.cache_rows(target, rows)) - context
     return Plan(options, target, backend, verifier, drafters, gammas, precision, context, slack)
 
 
@@ -105,15 +106,8 @@ def _check_options(options: CompileOptions, backend: Backend) -> None:
     """What can be refused before anything large is opened."""
     if options.xla_options and not backend.compiler_options:
         raise OptionError(f"xla-option: backend {backend.name!r} does not compile with XLA; leave --xla-option out")
-    if options.loop and "loop" not in backend.programs:
-        raise OptionError(
-            f"loop: backend {backend.name!r} has no programs that run whole generations; leave --loop out"
-        )
-    for name, asked in (("fuse", options.fuse), ("loop", options.loop)):
-        if asked and options.draft.kind == "ngram":
-            raise OptionError(
-                f"{name}: an n-gram drafter has no graph to fuse; leave --{name} out or draft with a model"
-            )
+    if options.fuse and options.draft.kind == "ngram":
+        raise OptionError("fuse: an n-gram drafter has no graph to fuse; leave --fuse out or draft with a model")
     if options.calibration is not None:
         read_calibration(options.calibration)
 
@@ -138,7 +132,6 @@ def _emit(
         gammas=plan.gammas,
         prefill_width=max(min(PREFILL_WIDTH, plan.context), max(plan.gammas) + 1),
         fuse=plan.options.fuse,
-        loop=plan.options.loop,
         xla_options=plan.options.xla_options,
     )
     with progress.step("lowering"):

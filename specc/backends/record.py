@@ -60,7 +60,7 @@ class EmitRequest:
     """What a backend is asked to make programs of.
 
     gammas: draft lengths. prefill_width: most prompt tokens fed at once. head_ids: per trimmed drafter, the full id of
-    each head row. fuse: add `round` programs. loop: add `loop` programs. xla_options: of XLA's compiler, by name.
+    each head row. fuse: add `round` programs. xla_options: of XLA's compiler, by name.
     """
 
     target: Target
@@ -70,7 +70,6 @@ class EmitRequest:
     gammas: tuple[int, ...]
     prefill_width: int
     fuse: bool = False
-    loop: bool = False
     xla_options: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -124,7 +123,8 @@ class Backend:
     row, not one a block. compiler_options: whether its compiler takes options by name.
     default_precision: what a compile to a target takes when none is asked for, as the user would write it; None: the
     reference. default_gammas: draft lengths, likewise; several where their programs share weights.
-    portable_because: why programs for a target were not built, if it is worth a word.
+    portable_because: why programs for a target were not built, if it is worth a word. cache_rows: the rows that caches
+    get for at least so many, where a target's compiler wants more.
 
     What follows is for docs/backends.md (`make docs`) and `specc emit`; nothing is compiled by it.
     summary: the backend in a line. programs: the kinds it emits, each with the request options it serves.
@@ -148,6 +148,7 @@ class Backend:
     default_precision: Callable[[Target], str] | None = None
     default_gammas: tuple[int, ...] = (4,)
     portable_because: Callable[[Target], str | None] | None = None
+    cache_rows: Callable[[Target, int], int] | None = None
     summary: str = ""
     programs: Mapping[ProgramKind, Collection[str]] = field(default_factory=dict)
     weight_dtypes: frozenset[str] = frozenset()

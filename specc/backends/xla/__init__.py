@@ -4,6 +4,7 @@ from specc.backends.record import Backend, EmitRequest
 from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
 from specc.backends.xla.container import container
 from specc.backends.xla.evidence import EVIDENCE
+from specc.backends.xla.hardware import cache_rows
 from specc.backends.xla.installed import require_jax
 from specc.backends.xla.machine import computed
 from specc.backends.xla.topologies import portable_because, prepare_environment
@@ -33,11 +34,9 @@ BACKEND = Backend(
     row_scales=True,
     compiler_options=True,
     portable_because=portable_because,
+    cache_rows=cache_rows,
     summary=__doc__,
-    programs={
-        **dict.fromkeys(("prefill", "verify", "catchup", "draft"), HOST_OPTIONS),
-        **dict.fromkeys(("round", "loop"), ROUND_OPTIONS),
-    },
+    programs={**dict.fromkeys(("prefill", "verify", "catchup", "draft"), HOST_OPTIONS), "round": ROUND_OPTIONS},
     weight_dtypes=frozenset({"fp32", "fp16", "bf16", "int8"}),
     evidence=EVIDENCE,
 )

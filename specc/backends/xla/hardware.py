@@ -29,9 +29,14 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Hardware:
-    """chip_config: libtpu's name for how the cores of a chip work together. gpu: None where it is not described."""
+    """chip_config: libtpu's name for how the cores of a chip work together. gpu: None where it is not described.
+
+    matrix_rows: rows that a product is padded to. cache_rows: caches have a multiple of so many.
+    """
 
     chip_config: str = "default"
+    matrix_rows: int = 1
+    cache_rows: int = 1
     gpu: Gpu | None = None
 
 
@@ -41,6 +46,12 @@ def hardware_of(target: Target) -> Hardware:
     if "gpu" in table:
         table["gpu"] = _record(Gpu, table["gpu"], f"target {target.name}: [xla.gpu]")
     return _record(Hardware, table, f"target {target.name}: [xla]")
+
+
+def cache_rows(target: Target, rows: int) -> int:
+    """The rows that caches get for at least `rows`."""
+    multiple = hardware_of(target).cache_rows
+    return -(-rows // multiple) * multiple
 
 
 def _record(kind: type[Record], table: Any, where: str) -> Record:

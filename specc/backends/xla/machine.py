@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from specc.backends.arithmetic import HALVES, StoredPart
+from specc.backends.xla.hardware import hardware_of
 from specc.targets import Target
 
 
@@ -27,7 +28,6 @@ class Machine:
 CPU = Machine("cpu")
 
 _NAMES = {"bf16": "bfloat16", "fp16": "float16"}
-_ROWS = {"tpu": 8}  # one row never reaches the matrix unit: 3.5 times the estimated cycles of a token of 8B
 
 
 def platform_of(target: Target) -> str:
@@ -42,7 +42,7 @@ def machine_of(target: Target) -> Machine:
     return Machine(
         platform=platform_of(target),
         matrix_dtypes=frozenset(_NAMES[dtype] for dtype in target.dtypes if dtype in _NAMES),
-        matrix_rows=_ROWS.get(target.kind, 1),
+        matrix_rows=hardware_of(target).matrix_rows,
         devices=target.devices,
     )
 

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from specc.backends.xla.cuda_description import cuda_description
-from specc.backends.xla.hardware import Gpu, hardware_of
+from specc.backends.xla.hardware import Gpu, cache_rows, hardware_of
 from specc.backends.xla.machine import platform_of
 from specc.errors import TargetError
 from specc.targets import known_targets, load_target
@@ -39,6 +39,13 @@ def test_a_gpu_as_xla_wants_it_described(name: str) -> None:
     assert ("ACCELERATED" in text) == (name != "a100")
     assert f"shared_memory_per_block_optin: {gpu.shared_memory_bytes - 1024}\n" in text
     assert text.count("{") == text.count("}") == 2
+
+
+def test_rows_that_a_chip_wants() -> None:
+    for name, products, caches in (("cpu", 1, 517), ("h100", 1, 517), ("tpu-v5e", 8, 640), ("tpu7x", 8, 640)):
+        target = load_target(name)
+        assert (hardware_of(target).matrix_rows, cache_rows(target, 517)) == (products, caches)
+    assert cache_rows(load_target("tpu-v4"), 512) == 512
 
 
 def test_platforms() -> None:

@@ -28,6 +28,7 @@ def on_eight(bundle: Path, way: str) -> dict[str, Any]:
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[3])
     assert done.returncode == 0, done.stderr
     result: dict[str, Any] = json.loads(done.stdout)
+    assert result["again"] == result["ids"]
     return result
 
 
