@@ -106,8 +106,15 @@ def _check_options(options: CompileOptions, backend: Backend) -> None:
     """What can be refused before anything large is opened."""
     if options.xla_options and not backend.compiler_options:
         raise OptionError(f"xla-option: backend {backend.name!r} does not compile with XLA; leave --xla-option out")
-    if options.fuse and options.draft.kind == "ngram":
-        raise OptionError("fuse: an n-gram drafter has no graph to fuse; leave --fuse out or draft with a model")
+    if options.loop and "loop" not in backend.programs:
+        raise OptionError(
+            f"loop: backend {backend.name!r} has no programs that run whole generations; leave --loop out"
+        )
+    for name, asked in (("fuse", options.fuse), ("loop", options.loop)):
+        if asked and options.draft.kind == "ngram":
+            raise OptionError(
+                f"{name}: an n-gram drafter has no graph to fuse; leave --{name} out or draft with a model"
+            )
     if options.calibration is not None:
         read_calibration(options.calibration)
 
@@ -132,6 +139,7 @@ def _emit(
         gammas=plan.gammas,
         prefill_width=max(min(PREFILL_WIDTH, plan.context), max(plan.gammas) + 1),
         fuse=plan.options.fuse,
+        loop=plan.options.loop,
         xla_options=plan.options.xla_options,
     )
     with progress.step("lowering"):
@@ -193,6 +201,9 @@ def _warnings(plan: Plan, manifest: Manifest) -> Iterator[str]:
             yield f"drafter {key!r} reaches to position {drafter.model.context}; plain decoding beyond it"
     if plan.backend.build_script is not None and not all(program.built for program in manifest.programs):
         yield f"programs are built on the device, by the bundle's {plan.backend.build_script}"
+    because = plan.backend.portable_because
+    if because is not None and not all(p.built for p in manifest.programs) and (reason := because(plan.target)):
+        yield reason
     if copies := engine_copies(manifest.programs, manifest.files):
         yield copies
         return
@@ -200,6 +211,3 @@ def _warnings(plan: Plan, manifest: Manifest) -> Iterator[str]:
     if rounds:
         weights = sum(p.bytes for p in manifest.precision if not p.part.endswith((".kv", ".embedding", ".rope")))
         yield f"{rounds} round programs: with --fused each holds its own copy of the weights ({weights:,} bytes)"
-    because = plan.backend.portable_because
-    if because is not None and not all(p.built for p in manifest.programs) and (reason := because(plan.target)):
-        yield reason

@@ -60,7 +60,7 @@ class EmitRequest:
     """What a backend is asked to make programs of.
 
     gammas: draft lengths. prefill_width: most prompt tokens fed at once. head_ids: per trimmed drafter, the full id of
-    each head row. fuse: add `round` programs. xla_options: of XLA's compiler, by name.
+    each head row. fuse: add `round` programs. loop: add `loop` programs. xla_options: of XLA's compiler, by name.
     """
 
     target: Target
@@ -70,6 +70,7 @@ class EmitRequest:
     gammas: tuple[int, ...]
     prefill_width: int
     fuse: bool = False
+    loop: bool = False
     xla_options: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -116,7 +117,8 @@ class Backend:
     """A way to make and describe programs.
 
     name: key of the table of backends, of the manifest, and of the runtime's engines.
-    state_dtypes: dtypes its caches may have. slack: cache rows it writes beyond a chain of the longest gamma.
+    state_dtypes, weight_dtypes: that its caches and its linears may have. slack: cache rows it writes beyond a chain of
+    the longest gamma.
     emit: lowers, stages and describes the programs of a request. toolchain: packages whose versions the manifest names.
     measure_threads: the fastest number of engine threads for a written bundle, None where threads mean nothing.
     computed: the dtype that its programs for a target compute a part in. row_scales: its 8-bit weights have one scale a
@@ -128,8 +130,7 @@ class Backend:
 
     What follows is for docs/backends.md (`make docs`) and `specc emit`; nothing is compiled by it.
     summary: the backend in a line. programs: the kinds it emits, each with the request options it serves.
-    weight_dtypes: dtypes it takes linears in; eight_bit_verifier: int8 in the verifier's, too. evidence: what was built
-    and run, and where.
+    eight_bit_verifier: whether it takes int8 in the verifier's linears, too. evidence: what was built and run, and where.
     container: where its programs for a target run, given whether they were built when compiled. build_script: file of
     its bundles that builds their portable programs on the device; None: they need no building.
     """

@@ -36,7 +36,10 @@ BACKEND = Backend(
     portable_because=portable_because,
     cache_rows=cache_rows,
     summary=__doc__,
-    programs={**dict.fromkeys(("prefill", "verify", "catchup", "draft"), HOST_OPTIONS), "round": ROUND_OPTIONS},
+    programs={
+        **dict.fromkeys(("prefill", "verify", "catchup", "draft"), HOST_OPTIONS),
+        **dict.fromkeys(("round", "loop"), ROUND_OPTIONS),
+    },
     weight_dtypes=frozenset({"fp32", "fp16", "bf16", "int8"}),
     evidence=EVIDENCE,
 )
