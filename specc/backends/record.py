@@ -130,7 +130,7 @@ class Backend:
 
     What follows is for docs/backends.md (`make docs`) and `specc emit`; nothing is compiled by it.
     summary: the backend in a line. programs: the kinds it emits, each with the request options it serves.
-    eight_bit_verifier: whether it takes int8 in the verifier's linears, too. evidence: what was built and run, and where.
+    eight_bit_verifier: whether the verifier's linears may be int8, too. evidence: what was built and run, and where.
     container: where its programs for a target run, given whether they were built when compiled. build_script: file of
     its bundles that builds their portable programs on the device; None: they need no building.
     """
