@@ -13,6 +13,7 @@ from specc.core.functions.linear import LINEAR
 from specc.core.initializers import part_of, stored_name
 from specc.core.inspection import inputs_of
 from specc.passes.head import HEAD, TABLE
+from specc.passes.quantize_linears import SIGNED_ROWS_BOTH
 from specc_runtime.manifest import FEATURES, FileEntry, PartPrecision, Program, StateSpec
 
 _DTYPES = {
@@ -27,6 +28,7 @@ _DTYPES = {
 _STATES = {"float32": ("fp32", 4), "float16": ("fp16", 2), "bfloat16": ("bf16", 2)}  # name here, bytes
 KV, FEATURE_ROWS = "kv", "feature_rows"  # parts that are state: caches, and what a drafter reads of its verifier
 _CODES, _SCALE = ".codes", ".scale"
+_BOTH = f".{SIGNED_ROWS_BOTH.name}b"  # in the names of codes that meet activations in 8 bits
 
 
 def precision_table(
@@ -74,7 +76,9 @@ def _stored(name: str, weight: StoredWeight, weights: Mapping[str, StoredWeight]
     """The dtype a weight is reported under; scales, and what is made of them, count with their codes."""
     base, scale, _ = name.partition(_SCALE)
     if scale and base + _CODES in weights:
-        return _DTYPES[weights[base + _CODES].tensor.dtype]
+        return _stored(base + _CODES, weights[base + _CODES], weights)
+    if _BOTH in name:
+        return "w8a8"
     return _DTYPES.get(weight.tensor.dtype, weight.tensor.dtype.name.lower())
 
 

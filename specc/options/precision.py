@@ -6,21 +6,21 @@ from typing import Literal, get_args
 
 from specc.errors import OptionError, unknown
 
-Dtype = Literal["fp32", "fp16", "bf16", "fp8", "int8", "int4"]
+Dtype = Literal["fp32", "fp16", "bf16", "fp8", "int8", "int4", "w8a8"]
 Part = Literal["attention", "mlp", "head", "kv", "embedding", "draft"]
 DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 PARTS: tuple[Part, ...] = get_args(Part)
 
 _HALVES: tuple[Dtype, ...] = ("bf16", "fp16")
 _FLOATS: tuple[Dtype, ...] = ("fp32", "fp16", "bf16")
-CODED: tuple[Dtype, ...] = ("int8", "fp8", "int4")  # stored as codes with scales
+CODED: tuple[Dtype, ...] = ("int8", "fp8", "int4", "w8a8")  # stored as codes with scales; w8a8: int8, activations too
 _ALLOWED: Mapping[Part, tuple[Dtype, ...]] = {
     "attention": (*_FLOATS, "fp8", "int8"),
-    "mlp": DTYPES,
+    "mlp": (*_FLOATS, "fp8", "int8", "int4"),
     "head": (*_FLOATS, "int8"),
     "kv": _FLOATS,
     "embedding": _FLOATS,
-    "draft": (*_FLOATS, "fp8", "int8"),
+    "draft": (*_FLOATS, "fp8", "int8", "w8a8"),
 }
 
 # A rule is a dtype, or names what it is resolved from: "checkpoint" the checkpoint's 16-bit type if it has one,

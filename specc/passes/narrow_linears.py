@@ -8,13 +8,14 @@ import onnx_ir as ir
 
 from specc.core import DOMAIN
 from specc.core.building import Body
-from specc.core.functions.linear import LINEAR, LINEAR_Q8
+from specc.core.functions.linear import LINEAR, LINEAR_Q8, LINEAR_W8A8
 from specc.core.initializers import derived, part_of
 from specc.core.inspection import inputs_of, static_shape, tensor_of
 from specc.passes.head import drop_unused, logits_of
 
 _NUMPY = {ir.DataType.FLOAT16: np.dtype(np.float16), ir.DataType.BFLOAT16: np.dtype(ml_dtypes.bfloat16)}
 _WEIGHT, _SCALE = 1, 2  # inputs of linear and linear_q8 that say what is computed in
+_CODED = (LINEAR_Q8, LINEAR_W8A8)
 
 
 def narrow_linears(model: ir.Model, *, scales: ir.DataType | None = None, wide_head: bool = False) -> ir.Model:
@@ -31,7 +32,7 @@ def narrow_linears(model: ir.Model, *, scales: ir.DataType | None = None, wide_h
         for node, index in list(_scales(model)):
             node.replace_input_with(index, _rounded(graph, inputs_of(node)[index], scales))
         drop_unused(graph)
-    for name, index in ((LINEAR, _WEIGHT), (LINEAR_Q8, _SCALE)):
+    for name, index in ((LINEAR, _WEIGHT), *((name, _SCALE) for name in _CODED)):
         function = model.functions.get((DOMAIN, name, ""))
         if function is not None:
             _compute_in(function, function.inputs[0], function.inputs[index])
@@ -40,14 +41,12 @@ def narrow_linears(model: ir.Model, *, scales: ir.DataType | None = None, wide_h
 
 def _compute_in(function: ir.Function, x: ir.Value, like: ir.Value) -> None:
     """Let the product of `function` run in the dtype of its input `like`, its result in that of `x`."""
-    product = next(node for node in function if node.op_type == "MatMul")
     body = Body()
     narrow = body.op("CastLike", x, like)
-    for node in list(function):
-        if node.op_type == "CastLike" and node.inputs[1] is x:
-            node.replace_input_with(1, narrow)  # a weight is widened to what is computed in, hence not at all
+    for use in list(x.uses()):
+        if use.node not in body.nodes:  # a weight is widened to what is computed in, hence not at all
+            use.node.replace_input_with(use.idx, narrow)
     function.insert_before(function[0], body.nodes)
-    product.replace_input_with(0, narrow)
     (y,) = function.outputs
     name, y.name = y.name, f"narrow_{y.name}"
     wide = ir.node("CastLike", [y, x], outputs=[ir.Value(name=name)])
@@ -68,11 +67,11 @@ def _widen_head(model: ir.Model) -> None:
 def _scales(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
     """Where a node of the graph is given a scale: by a call of `linear_q8`, or of a layer that calls it."""
     for node in model.graph:
-        if (node.domain, node.op_type) == (DOMAIN, LINEAR_Q8):
+        if node.domain == DOMAIN and node.op_type in _CODED:
             yield node, _SCALE
             continue
         function = model.functions.get(node.op_identifier())
-        used = {call.inputs[_SCALE] for call in function or () if call.op_type == LINEAR_Q8}
+        used = {call.inputs[_SCALE] for call in function or () if call.op_type in _CODED}
         for index, name in enumerate(function.inputs if function is not None and used else ()):
             if name in used:
                 yield node, index

@@ -1,6 +1,6 @@
 """Store the weights of some linear layers in 8 or 4 bits, block by block."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from specc.core import DOMAIN
-from specc.core.functions.linear import LINEAR, LINEAR_Q8, SIGNED_ZERO, UNSIGNED_ZERO, linear_q8
+from specc.core.functions.linear import LINEAR, SIGNED_ZERO, UNSIGNED_ZERO, linear_q8, linear_w8a8
 from specc.core.initializers import derived, part_of
 from specc.core.inspection import inputs_of, static_shape, tensor_of
 from specc.errors import CheckpointError
@@ -28,6 +28,7 @@ class Encoding:
 
     name: in the names of what is stored. dtype: of the codes. zero_point: the code of 0. largest: the code, less that,
     of a block's largest magnitude. blocks: sizes that a block may have, the first that fits is taken; none: whole rows.
+    function: what multiplies by it.
     """
 
     name: str
@@ -35,23 +36,30 @@ class Encoding:
     zero_point: int
     largest: int
     blocks: tuple[int, ...] = ()
+    function: Callable[[], ir.Function] = linear_q8
 
 
 UNSIGNED_BLOCKS = Encoding("q8", np.dtype(np.uint8), UNSIGNED_ZERO, 127, BLOCK_SIZES)
 SIGNED_ROWS = Encoding("q8", np.dtype(np.int8), SIGNED_ZERO, 127)
+SIGNED_ROWS_BOTH = Encoding("w8a8", np.dtype(np.int8), SIGNED_ZERO, 127, function=linear_w8a8)
 FLOAT_ROWS = Encoding("f8", np.dtype(ml_dtypes.float8_e4m3fn), SIGNED_ZERO, 448)
 SIGNED_4_BITS = Encoding("q4", np.dtype(ml_dtypes.int4), SIGNED_ZERO, 7, (32, 16))
 
 
 def encodings(*, row_scales: bool) -> dict[str, Encoding]:
     """Those of a precision policy's dtypes. row_scales: 8-bit integers signed, one scale a row."""
-    return {"int8": SIGNED_ROWS if row_scales else UNSIGNED_BLOCKS, "fp8": FLOAT_ROWS, "int4": SIGNED_4_BITS}
+    return {
+        "int8": SIGNED_ROWS if row_scales else UNSIGNED_BLOCKS,
+        "fp8": FLOAT_ROWS,
+        "int4": SIGNED_4_BITS,
+        "w8a8": SIGNED_ROWS_BOTH,
+    }
 
 
 def quantize_linears(
     model: ir.Model, parts: Collection[str], *, row_scales: bool = False, dtype: str = "int8"
 ) -> ir.Model:
-    """`linear(x, weight)` becomes `linear_q8(x, codes, scale)` where the weight's part is one of `parts`.
+    """`linear(x, weight)` becomes a coded one, `linear_q8(x, codes, scale)`, where the weight's part is one of `parts`.
 
     row_scales: signed codes and one scale a row (an output), not one a block, for backends that multiply whole rows.
     dtype: one of `encodings`.
@@ -71,7 +79,7 @@ def quantize_linears(
             _replace(graph, node, codes, scale, block, encoding)
             changed = True
     if changed:
-        function = linear_q8().clone()
+        function = encoding.function().clone()
         model.functions[function.identifier()] = function
         drop_unused(graph)
     return model
@@ -158,7 +166,8 @@ def _replace(
     scope: ir.Graph | ir.Function, node: ir.Node, codes: ir.Value, scale: ir.Value, block: int, encoding: Encoding
 ) -> None:
     attributes = {"block_size": block, "zero_point": encoding.zero_point}
-    new = ir.node(LINEAR_Q8, [node.inputs[0], codes, scale], attributes, domain=DOMAIN, outputs=[ir.Value()])
+    called = encoding.function().name
+    new = ir.node(called, [node.inputs[0], codes, scale], attributes, domain=DOMAIN, outputs=[ir.Value()])
     old = node.outputs[0]
     scope.insert_before(node, new)
     name, shape, kind = old.name, old.shape, old.type

@@ -67,6 +67,7 @@ def test_name_reads_back_as_the_policy(text: str) -> None:
         ("attention=int4", "precision: attention is not built in int4; known: fp32, fp16, bf16, fp8, int8"),
         ("draft=int4", "precision: draft is not built in int4"),
         ("head=fp8", "precision: head is not built in fp8"),
+        ("mlp=w8a8", "precision: mlp is not built in w8a8"),
         ("embedding=int8", "precision: embedding is not built in int8"),
         ("int8,head=fp32,head=int8", "'head' is set twice"),
         ("int8,fp32", "'fp32' is no assignment; write PART=DTYPE"),

@@ -26,12 +26,13 @@ def core(
     weights: ir.DataType = F32,
     int8: bool = False,
     mlp: str | None = None,
+    coded: str | None = None,
     seed: int = 0,
     **fields: Any,
 ) -> CoreModel:
     """A decoder of two layers (`num_hidden_layers`).
 
-    weights: dtype of its linears. int8: in 8 bits instead. mlp: codes of its MLPs ("fp8", "int4").
+    weights: dtype of its linears. int8: in 8 bits instead. mlp: codes of its MLPs ("fp8", "int4"). coded: of all.
     """
     spec = describe(tiny_config(family, **fields), "tiny")
     graph = build_decoder(spec, random_weights(spec, seed), "tiny", role, DecoderShape(ROWS, state=state), "verifier")
@@ -39,6 +40,8 @@ def core(
         quantize_linears(graph, PARTS, row_scales=True)
     elif weights in NAMES:
         store_weights(graph, dict.fromkeys((*PARTS, "embedding"), NAMES[weights]))
+    if coded is not None:
+        quantize_linears(graph, PARTS, dtype=coded)
     if mlp is not None:
         quantize_linears(graph, ["mlp"], dtype=mlp)
     return CoreModel(role, graph, VOCAB, ROWS)

@@ -36,7 +36,7 @@ BACKEND = Backend(
     default_precision=default_precision,
     summary=__doc__,
     programs={**dict.fromkeys(("prefill", "verify", "catchup", "draft"), HOST_OPTIONS), "round": ROUND_OPTIONS},
-    weight_dtypes=frozenset({"fp32", "fp16", "bf16", "fp8", "int8", "int4"}),
+    weight_dtypes=frozenset({"fp32", "fp16", "bf16", "fp8", "int8", "int4", "w8a8"}),
     evidence=EVIDENCE,
     build_script=BUILD_SCRIPT,
 )

@@ -68,4 +68,6 @@ def computed(_target: Target, stored: StoredPart) -> str:
     """16 bits in 16 bits, codes in the caches' dtype, wherever the engine runs."""
     if not stored.is_multiplied:
         return stored.widened
+    if stored.dtype == "w8a8":
+        return "int8"
     return stored.caches if stored.dtype in CODED else stored.dtype

@@ -84,6 +84,8 @@ def codes_are_signed_and_scales_positive(graph: ir.Graph) -> Iterator[str]:
     """Unsigned codes do not parse; a scale of 0 fails an assertion. A gathered row of codes can't be dequantised."""
     for node in _nodes(graph, "DequantizeLinear"):
         codes, scale, *_ = inputs_of(node)
+        if (made := codes.producer()) is not None and made.op_type == "QuantizeLinear":
+            continue  # activations in steps
         if codes.dtype == ir.DataType.UINT8:
             yield f"'{codes.name}' holds unsigned codes; shift them to int8"
         if not codes.is_initializer():

@@ -8,7 +8,14 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from specc.core.building import Body
-from specc.core.functions.linear import LINEAR_Q8, UNSIGNED_ZERO
+from specc.core.functions.linear import (
+    LARGEST_CODE,
+    LINEAR_Q8,
+    LINEAR_W8A8,
+    SIGNED_ZERO,
+    SMALLEST_STEP,
+    UNSIGNED_ZERO,
+)
 from specc.core.initializers import lazy_initializer, part_of
 from specc.core.inspection import inputs_of, static_shape, tensor_of
 from specc.legalize.rewriting import rewrites
@@ -20,7 +27,29 @@ def linear_q8(node: ir.Node, body: Body) -> Sequence[ir.Value]:
 
     One scale a row goes in as a vector along axis 0, scales of blocks as they are.
     """
-    x, codes, scale = inputs_of(node)
+    x = inputs_of(node)[0]
+    weight, like = _dequantized(node, body)
+    y = body.op("MatMul", body.op("CastLike", x, like), body.op("Transpose", weight, perm=[1, 0]))
+    return [body.op("CastLike", y, x)]
+
+
+@rewrites(LINEAR_W8A8, on="tensorrt")
+def linear_w8a8(node: ir.Node, body: Body) -> Sequence[ir.Value]:
+    """The same of x in 255 steps, their size computed: both sides of the product are 8-bit integers."""
+    weight, like = _dequantized(node, body)
+    x = body.op("CastLike", inputs_of(node)[0], like)
+    most, least = (
+        body.op("CastLike", body.constant(number, np.float32), like) for number in (LARGEST_CODE, SMALLEST_STEP)
+    )
+    step = body.op("Max", body.op("Div", body.op("ReduceMax", body.op("Abs", x), keepdims=0), most), least)
+    steps = body.op("QuantizeLinear", x, step, body.constant(SIGNED_ZERO, np.int8))
+    y = body.op("MatMul", body.op("DequantizeLinear", steps, step), body.op("Transpose", weight, perm=[1, 0]))
+    return [body.op("CastLike", y, inputs_of(node)[0])]
+
+
+def _dequantized(node: ir.Node, body: Body) -> tuple[ir.Value, ir.Value]:
+    """The weight of a call, and its scale, in whose dtype the product is to be."""
+    _, codes, scale = inputs_of(node)
     block, (rows, columns) = node.attributes["block_size"].as_int(), static_shape(codes)
     signed = codes
     if codes.dtype == ir.DataType.UINT8:
@@ -30,9 +59,7 @@ def linear_q8(node: ir.Node, body: Body) -> Sequence[ir.Value]:
     like = tensor_of(scale).dtype.numpy()
     positive = _made_of(scale, "positive", like, shape, lambda array: np.where(array == 0, like.type(1), array))
     axis, blocks = (0, None) if by_row else (1, block)
-    weight = body.op("DequantizeLinear", signed, positive, axis=axis, block_size=blocks)
-    y = body.op("MatMul", body.op("CastLike", x, positive), body.op("Transpose", weight, perm=[1, 0]))
-    return [body.op("CastLike", y, x)]
+    return body.op("DequantizeLinear", signed, positive, axis=axis, block_size=blocks), positive
 
 
 def _signed(codes: NDArray[np.uint8]) -> NDArray[np.int8]:

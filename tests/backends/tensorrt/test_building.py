@@ -9,7 +9,7 @@ import pytest
 from specc.backends.tensorrt.architectures import COMPUTE_CAPABILITIES, default_precision
 from specc.backends.tensorrt.building import VERSION, build_engine
 from specc.backends.tensorrt.emit import EngineGraph, emit, engine_graphs
-from specc.backends.tensorrt.graphs import stepping_graph
+from specc.backends.tensorrt.graphs import round_graph, stepping_graph
 from specc.backends.tensorrt.lint import DECOMPOSABLE, check_dialect
 from specc.bundle.staging import Staging
 from specc.errors import BuildError
@@ -95,6 +95,16 @@ def test_codes_of_fewer_bits(codes: str, architecture: str) -> None:
     graph = stepping_graph(core("verifier", state=F16, weights=F16, mlp=codes))
     check_dialect("verifier", graph.graph)
     assert build_engine("verifier", graph, PROFILES, [architecture])
+
+
+@pytest.mark.parametrize("width", [1, pytest.param(3, marks=pytest.mark.slow)])
+def test_a_drafter_with_activations_in_8_bits(width: int) -> None:
+    """Alone, and unrolled in a round, whose steps share its weights."""
+    verifier = core("verifier", state=F16, weights=F16)
+    drafter = core("drafter", state=F16, weights=F16, coded="w8a8", num_hidden_layers=1)
+    graph = stepping_graph(drafter) if width == 1 else round_graph(verifier, drafter, width - 1, None)
+    check_dialect("a program", graph.graph)
+    assert build_engine("a program", graph, PROFILES if width == 1 else (), ["sm80"])
 
 
 def test_widths_share_an_engines_weights() -> None:

@@ -78,6 +78,20 @@ def test_codes_of_fewer_bits_stand_for_what_the_core_graph_reads(codes: str) -> 
     assert 0 < found <= 2 * by_numpy
 
 
+def test_activations_in_8_bits_are_rounded_as_the_core_graph_rounds_them() -> None:
+    """Against the core graph in its own arithmetic, and far from the one that rounds weights alone."""
+    model = core("drafter", coded="w8a8")
+    exact = logits(oracle_runner(model.graph))
+    assert np.abs(logits(oracle_runner(stepping_graph(model))) - exact).max() <= 1e-4
+    weights_alone = np.abs(logits(oracle_runner(core("drafter", int8=True).graph)) - exact).max()
+    assert 1e-2 < weights_alone < np.abs(exact).max()
+    stored = core("drafter", state=F16, weights=F16, coded="w8a8")
+    narrowed = narrow_linears(narrow_attention(stored.graph.clone()), scales=F16)
+    by_numpy = np.abs(logits(oracle_runner(narrowed)) - exact).max()
+    found = np.abs(logits(oracle_runner(stepping_graph(stored))) - exact).max()
+    assert 0 < found <= 2 * by_numpy
+
+
 @cache
 def rounds(gamma: int, int8: bool) -> ir.Model:
     drafter = core("drafter", int8=int8, num_hidden_layers=1)
