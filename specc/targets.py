@@ -23,10 +23,11 @@ DTYPES = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8", "int4")
 
 _RATE = "tops_"
 _TEXTS = ("name", "title", "vendor", "kind", "architecture", "default_backend")
-_LISTS = ("dtypes", "backends", "environment", "slices")
+_LISTS = ("dtypes", "backends", "environment", "slices", "tactic_sources")
 _TABLES = ("xla", "sources")
 _FIGURES = ("memory_gib", "bandwidth_gb_s", "wavefront", *(_RATE + dtype for dtype in DTYPES))
-_KEYS = (*_TEXTS, *_LISTS, *_FIGURES, *_TABLES, "exhaustive_tune", "in_place_caches", "notes", "devices_per_chip")
+_FLAGS = ("exhaustive_tune", "in_place_caches", "timing_cache")
+_KEYS = (*_TEXTS, *_LISTS, *_FIGURES, *_TABLES, *_FLAGS, "aux_streams", "notes", "devices_per_chip")
 _MESH = re.compile(r"[1-9][0-9]*(x[1-9][0-9]*){0,2}")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*=[A-Za-z0-9_,.~!-]+")
 
@@ -40,6 +41,8 @@ class Target:
     memory_gib, bandwidth_gb_s: device memory and its peak bandwidth (GB: 10^9 bytes); None where not stated.
     wavefront: threads that run in step; None where not stated. environment: variables that its compiler is run with,
     `NAME=VALUE`. exhaustive_tune: whether its compiler tries every form of a kernel: slow to build, faster to run.
+    tactic_sources, aux_streams, timing_cache: what TensorRT's builder is told on the device: where kernels come from, its
+    default if none are named; streams beside a round's one; whether timings are kept for the next build.
     in_place_caches: whether MIGraphX programs of few rows write caches row by row, without copying them first.
     tops: dense peak rate of matrix products by dtype, 10^12 operations per second, no sparsity counted.
     slices: arrangements of a host's chips ("2x4"), the smallest first. mesh: the one that programs run on all chips of;
@@ -62,6 +65,9 @@ class Target:
     environment: tuple[str, ...] = ()
     exhaustive_tune: bool = False
     in_place_caches: bool = False
+    tactic_sources: tuple[str, ...] = ()
+    aux_streams: int = 0
+    timing_cache: bool = True
     tops: Mapping[str, float] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     notes: str = ""
@@ -177,6 +183,9 @@ def _target(table: Mapping[str, Any], name: str) -> Target:
         environment=_names(table, "environment") if "environment" in table else (),
         exhaustive_tune=_flag(table, "exhaustive_tune"),
         in_place_caches=_flag(table, "in_place_caches"),
+        tactic_sources=_names(table, "tactic_sources") if "tactic_sources" in table else (),
+        aux_streams=_count(table.get("aux_streams", 0), "aux_streams", 0),
+        timing_cache=_flag(table, "timing_cache", default=True),
         tops=MappingProxyType({dtype: figures[_RATE + dtype] for dtype in DTYPES if _RATE + dtype in figures}),
         sources=MappingProxyType(_sources(table, figures)),
         notes=_text(table, "notes") if "notes" in table else "",
@@ -202,8 +211,8 @@ def _names(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _flag(table: Mapping[str, Any], key: str) -> bool:
-    value = table.get(key, False)
+def _flag(table: Mapping[str, Any], key: str, *, default: bool = False) -> bool:
+    value = table.get(key, default)
     if not isinstance(value, bool):
         raise TargetError(f"{key!r} must be true or false, found {value!r}")
     return value
@@ -223,9 +232,9 @@ def _table(table: Mapping[str, Any], key: str) -> dict[str, Any]:
     return value
 
 
-def _count(value: Any, key: str) -> int:
-    if type(value) is not int or value < 1:
-        raise TargetError(f"{key!r} must be a whole number above 0, found {value!r}")
+def _count(value: Any, key: str, least: int = 1) -> int:
+    if type(value) is not int or value < least:
+        raise TargetError(f"{key!r} must be a whole number above {least - 1}, found {value!r}")
     return value
 
 

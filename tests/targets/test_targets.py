@@ -41,11 +41,17 @@ def test_shipped_target_is_consistent(name: str) -> None:
 
 
 def test_what_its_compiler_is_run_with() -> None:
-    asked = 'environment = ["A_1=x,y"]\nexhaustive_tune = true\nin_place_caches = true\nwavefront = 64\nkind ='
+    asked = (
+        'environment = ["A_1=x,y"]\nexhaustive_tune = true\nin_place_caches = true\nwavefront = 64\n'
+        'tactic_sources = ["JIT_CONVOLUTIONS"]\naux_streams = 2\ntiming_cache = false\nkind ='
+    )
     text = GOOD.replace("kind =", asked).replace("[sources]", '[sources]\nwavefront = "https://example.com/toy"')
     target = parse_target(text, "toy", "toy.toml")
     assert (target.environment, target.wavefront) == (("A_1=x,y",), 64)
     assert (target.exhaustive_tune, target.in_place_caches) == (True, True)
+    assert (target.tactic_sources, target.aux_streams, target.timing_cache) == (("JIT_CONVOLUTIONS",), 2, False)
+    plain = parse_target(GOOD, "toy", "toy.toml")
+    assert (plain.tactic_sources, plain.aux_streams, plain.timing_cache) == ((), 0, True)
 
 
 def test_every_target_asked_for_is_shipped() -> None:

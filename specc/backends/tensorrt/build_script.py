@@ -19,5 +19,8 @@ def build_script(target: Target, engines: Sequence[tuple[str, Sequence[Mapping[s
         architecture=target.architecture,
         oldest=OLDEST_TENSORRT,
         workspace_gib=workspace_gib,
+        tactic_sources=target.tactic_sources,
+        aux_streams=target.aux_streams,
+        timing_cache=target.timing_cache,
         engines=engines,
     )

@@ -29,6 +29,9 @@ class FakeTensorrt:
         self.__version__ = version
         self.built: list[list[dict[str, Any]]] = []
         self.caches: list[bytes] = []
+        self.tactic_sources: list[int] = []
+        self.configs: list[Any] = []
+        self.TacticSource = SimpleNamespace(EDGE_MASK_CONVOLUTIONS=3, JIT_CONVOLUTIONS=4)
         self._parses, self._builds = parses, builds
         self.NetworkDefinitionCreationFlag = SimpleNamespace(STRONGLY_TYPED=1)
         self.BuilderFlag, self.MemoryPoolType = SimpleNamespace(TF32="tf32"), SimpleNamespace(WORKSPACE="workspace")
@@ -52,8 +55,9 @@ class FakeTensorrt:
 
     def _config(self) -> Any:
         profiles: list[dict[str, Any]] = []
-        return SimpleNamespace(
+        config = SimpleNamespace(
             profiles=profiles,
+            set_tactic_sources=self.tactic_sources.append,
             clear_flag=lambda flag: None,
             set_memory_pool_limit=lambda pool, size: None,
             create_timing_cache=self.caches.append,
@@ -61,6 +65,8 @@ class FakeTensorrt:
             get_timing_cache=lambda: SimpleNamespace(serialize=lambda: b"timed"),
             add_optimization_profile=profiles.append,
         )
+        self.configs.append(config)
+        return config
 
     def _profile(self) -> Any:
         shapes: dict[str, Any] = {}
@@ -84,13 +90,13 @@ class _Profile:
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """Runs the script of a bundle for thor; the bundle's folder."""
 
-    def call(trt: FakeTensorrt, capability: tuple[int, int] = (11, 0), devices_error: int = 0) -> Path:
+    def call(trt: FakeTensorrt, capability: tuple[int, int] = (11, 0), devices_error: int = 0, **stated: Any) -> Path:
         bundle = tmp_path / "bundle"
         (bundle / "programs").mkdir(parents=True)
         for path, _ in ENGINES:
             (bundle / path).write_bytes(b"onnx")
         script = bundle / "build_tensorrt.py"
-        script.write_text(build_script(load_target("thor"), ENGINES), encoding="utf-8")
+        script.write_text(build_script(replace(load_target("thor"), **stated), ENGINES), encoding="utf-8")
 
         def attribute(target: Any, number: int, device: int) -> int:
             target._obj.value = capability[number - 75]
@@ -102,7 +108,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
         monkeypatch.setattr(sys, "argv", [str(script)])
         with pytest.raises(SystemExit) as ended:
             runpy.run_path(str(script), run_name="__main__")
-        assert ended.value.code == (0 if (bundle / "timing.sm110.cache").exists() else 1)
+        built = (bundle / ENGINES[0][0]).with_suffix(".engine").exists()
+        assert ended.value.code == (0 if built else 1)
         return bundle
 
     return call
@@ -114,6 +121,19 @@ def test_an_engine_beside_every_file_each_with_its_profiles(run: Callable[..., P
     assert [(bundle / path).with_suffix(".engine").read_bytes() for path, _ in ENGINES] == [b"engine"] * 2
     assert trt.built == [profiles for _, profiles in ENGINES]
     assert trt.caches == [b"", b"timed"]
+    assert (bundle / "timing.sm110.cache").read_bytes() == b"timed"
+    assert [config.max_aux_streams for config in trt.configs] == [0, 0]
+    assert trt.tactic_sources == []
+
+
+def test_what_a_target_file_tells_the_builder(run: Callable[..., Path]) -> None:
+    trt = FakeTensorrt()
+    sources = ("EDGE_MASK_CONVOLUTIONS", "JIT_CONVOLUTIONS")
+    bundle = run(trt, tactic_sources=sources, aux_streams=2, timing_cache=False)
+    assert trt.tactic_sources == [1 << 3 | 1 << 4] * 2
+    assert [config.max_aux_streams for config in trt.configs] == [2, 2]
+    assert trt.caches == []
+    assert not list(bundle.glob("*.cache"))
 
 
 def test_it_is_linted_and_formatted(tmp_path: Path) -> None:
