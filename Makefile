@@ -7,6 +7,7 @@ MAKEFLAGS += --no-builtin-rules
 
 VENV := .venv
 BIN := $(VENV)/bin
+AOT_VENV := .venv-aot
 # A Python to make .venv with, e.g. `make PYTHON=python3.12 test`; without it the first 3.11 or newer found.
 PYTHON ?=
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -30,8 +31,9 @@ test: lint  ## lint, types, import ladder, then every quick test
 test-slow: $(VENV)/.test  ## the long grids and fuzzers that `make test` leaves out
 	$(BIN)/python -m pytest -n $(WORKERS) -m slow
 
-test-aot: $(VENV)/.aot  ## compile for TPUs without one (installs the TPU compiler, 1.3 GB)
-	$(BIN)/python -m pytest tests/backends/xla/test_ahead.py
+test-aot: $(AOT_VENV)/.aot  ## compile for TPUs and GPUs without one (installs their compilers, 2 GB, in a place apart)
+	$(AOT_VENV)/bin/python -c 'import libtpu, jax_cuda13_plugin'  # without them the tests would be skipped
+	XLA_FLAGS= $(AOT_VENV)/bin/python -m pytest tests/backends/xla/test_ahead.py tests/backends/xla/test_ahead_cuda.py
 
 bench-peers: $(VENV)/.peers  ## install the other engines and compare with them on a few prompts
 	PATH="$(CURDIR)/$(BIN):$$PATH" benchmarks/peers.sh
@@ -51,11 +53,11 @@ docs: $(VENV)/.core  ## rewrite docs/backends.md from the backends' records and 
 	mv docs/.backends.md docs/backends.md
 
 clean:  ## remove .venv, caches and compiled bundles
-	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(AOT_VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find specc runtime tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # What each stamp stands for: .core the package itself, .demo the model, .test the development tools, .peers the engines
-# to compare with (llama.cpp is compiled: that takes a while).
+# to compare with (llama.cpp is compiled: that takes a while). $(AOT_VENV)/.aot: XLA's compilers, apart from all others.
 $(VENV)/.core: pyproject.toml
 	@PYTHON="$(PYTHON)" bash .ci/make_venv $(VENV)
 	@echo "installing specc and its dependencies into $(VENV)"
@@ -73,9 +75,10 @@ $(VENV)/.test: $(VENV)/.demo
 	$(PIP_INSTALL) --editable '.[test]'
 	@touch $@
 
-$(VENV)/.aot: $(VENV)/.test
-	@echo "installing the TPU compiler (1.3 GB: this takes a while)"
-	$(PIP_INSTALL) --editable '.[tpu]'
+$(AOT_VENV)/.aot: pyproject.toml
+	@PYTHON="$(PYTHON)" bash .ci/make_venv $(AOT_VENV)
+	@echo "installing the compilers for TPUs and GPUs into $(AOT_VENV) (2 GB: this takes a while)"
+	$(AOT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test-aot]'
 	@touch $@
 
 $(VENV)/.peers: $(VENV)/.demo

@@ -10,6 +10,7 @@ from specc.backends.xla.ahead import Built, build
 from specc.backends.xla.layout import Layout
 from specc.backends.xla.machine import machine_of
 from specc.backends.xla.program import step_program
+from specc.backends.xla.sharing import Shares
 from specc.backends.xla.topologies import chip_of, prepare_environment
 from specc.errors import BuildError, OptionError
 from specc.targets import load_target
@@ -55,12 +56,12 @@ def test_a_model_that_does_not_fit_is_refused_with_the_sizes(model: Path, tmp_pa
         built(model, tmp_path / "bundle", str(small))
 
 
-def verification_of_eight_billion(*, quantised: bool) -> Built:
-    """Five tokens with 8192 cache rows on TPU v5e."""
-    core, target = eight_billion(8192, quantised=quantised), load_target("tpu-v5e")
-    chip = chip_of(target)
+def verification_of_eight_billion(*, quantised: bool, target: str = "tpu-v5e") -> Built:
+    """Five tokens with 8192 cache rows."""
+    core, machine = eight_billion(8192, quantised=quantised), load_target(target)
+    chip, layout = chip_of(machine), Layout([core], Shares.of(core, machine))
     assert chip is not None
-    return build("verify", step_program(core, Layout([core]), machine_of(target), 5, 5), chip)
+    return build("verify", step_program(core, layout, machine_of(machine), 5, 5), chip)
 
 
 def test_eight_billion_weights_in_8_bits_fit_a_small_chip() -> None:
@@ -74,6 +75,14 @@ def test_eight_billion_weights_in_8_bits_fit_a_small_chip() -> None:
 def test_eight_billion_weights_in_16_bits_are_refused_with_the_compilers_sizes() -> None:
     with refuses(BuildError, "verify does not fit the target's memory", "exceeds available HBM (15.75G)"):
         verification_of_eight_billion(quantised=False)
+
+
+def test_eight_chips_take_an_eighth_of_them_each() -> None:
+    """In 16 bits: 16.1 GB of weights and 1.1 of caches, cut; norms and rotations are whole."""
+    sizes = verification_of_eight_billion(quantised=False, target="tpu-v5e:2x4").sizes
+    assert sizes["alias"] == 2 * 32 * 8 * 8192 * 128 * 2 // 8
+    assert 16.1e9 / 8 < sizes["argument"] - sizes["alias"] < 16.1e9 / 8 + 16e6
+    assert sizes["temp"] < 16 << 20
 
 
 def test_options_of_the_compiler_are_recorded_and_unknown_ones_refused_by_name(model: Path, tmp_path: Path) -> None:
