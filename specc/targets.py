@@ -41,8 +41,8 @@ class Target:
     memory_gib, bandwidth_gb_s: device memory and its peak bandwidth (GB: 10^9 bytes); None where not stated.
     wavefront: threads that run in step; None where not stated. environment: variables that its compiler is run with,
     `NAME=VALUE`. exhaustive_tune: whether its compiler tries every form of a kernel: slow to build, faster to run.
-    tactic_sources, aux_streams, timing_cache: what TensorRT's builder is told on the device: where kernels come from, its
-    default if none are named; streams beside a round's one; whether timings are kept for the next build.
+    tactic_sources, aux_streams, timing_cache: what TensorRT's builder is told on the device: where kernels come from
+    (none named: its default), streams beside a round's one, whether timings are kept for the next build.
     in_place_caches: whether MIGraphX programs of few rows write caches row by row, without copying them first.
     tops: dense peak rate of matrix products by dtype, 10^12 operations per second, no sparsity counted.
     slices: arrangements of a host's chips ("2x4"), the smallest first. mesh: the one that programs run on all chips of;

@@ -9,6 +9,9 @@ from specc.cli.flags import debug_option, json_option
 from specc.cli.output import print_json, print_table
 from specc_runtime.manifest import DrafterInfo, Manifest
 
+TRIED = frozenset({"cpu"})  # targets whose programs were run; docs/backends.md says where
+UNTESTED = ", untested on device"
+
 
 @click.command("inspect", short_help="Show what a bundle holds.")
 @click.argument("bundle", type=click.Path(path_type=Path))
@@ -50,7 +53,7 @@ def _facts(manifest: Manifest) -> list[tuple[str, object]]:
     return [
         ("verifier", f"{model.name} ({model.model_type}, {model.layers} layers, {model.parameters:,} parameters)"),
         *((f"drafter {key}", _drafter(drafter)) for key, drafter in manifest.drafters.items()),
-        ("target, backend", f"{manifest.target}, {manifest.backend}"),
+        ("target, backend", f"{manifest.target}, {manifest.backend}{'' if manifest.target in TRIED else UNTESTED}"),
         ("context", f"{manifest.context} positions, {manifest.slack} rows of slack"),
         ("gammas", f"{', '.join(map(str, manifest.gammas))} (default {manifest.gamma})"),
         ("threads", manifest.threads or "not measured"),

@@ -1,7 +1,10 @@
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from specc_runtime.manifest_writing import manifest_json
 from tests.support.manifests import small_manifest, write_bundle
@@ -20,6 +23,15 @@ def test_tables_show_programs_shapes_bytes_and_precision(specc: Callable[..., An
         "kl 0.25",
     ):
         assert text in outcome.out
+
+
+@pytest.mark.parametrize("target", ["cpu", "a100", "rtx3090,rtx4090"])
+def test_a_machine_on_which_nothing_was_run_is_said_to_be_one(
+    specc: Callable[..., Any], tmp_path: Path, target: str
+) -> None:
+    outcome = specc("inspect", write_bundle(tmp_path, replace(small_manifest(), target=target)))
+    assert outcome.code == 0
+    assert ("untested on device" in outcome.out) == (target != "cpu")
 
 
 def test_json_is_the_manifest(specc: Callable[..., Any], tmp_path: Path) -> None:
