@@ -42,7 +42,12 @@ _PATH = click.Path(path_type=Path)
     "`specc draft distill` made.",
 )
 @click.option("-o", "--output", required=True, type=_PATH, help="Folder the bundle is written to.")
-@click.option("--target", default="cpu", show_default=True, help="A name from `specc targets`, or a .toml file.")
+@click.option(
+    "--target",
+    default="cpu",
+    show_default=True,
+    help="A name from `specc targets`, e.g. h100, or h100:8 for eight of them together; or a .toml file.",
+)
 @click.option("--backend", metavar="B", help="One of the target's backends.  [default: the target's first]")
 @click.option(
     "--gamma",

@@ -27,7 +27,6 @@ from specc_runtime.engines.xla_weights import Weights  # noqa: E402
 MIN_VERSION = (0, 10)
 CPU_CALL_ROWS = 16  # rows that take a CPU as long as reading all weights does
 IN_GRAPH = ("round", "loop")
-_PLATFORMS = {"gpu": "cuda"}
 
 
 def load(bundle: Bundle, *, threads: int | None, fused: bool) -> FixedWidthPrograms:
@@ -59,7 +58,9 @@ def _platform() -> str:
         raise EngineError(f"JAX {jax.__version__} does not start: {' '.join(str(error).split())[:300]}") from None
     if version < MIN_VERSION:
         raise EngineError(f"JAX {jax.__version__} is too old for this bundle: {INSTALL}")
-    return _PLATFORMS.get(found, found)
+    if found != "gpu":
+        return found
+    return "rocm" if "rocm" in jax.devices()[0].client.platform_version.lower() else "cuda"
 
 
 def _check_devices(bundle: Bundle) -> None:

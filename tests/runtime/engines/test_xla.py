@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -264,6 +265,19 @@ def edited(bundle: Bundle, change: dict[str, object], kind: str = "verify") -> B
 
 def first(bundle: Bundle, kind: str = "verify") -> Program:
     return next(p for p in bundle.manifest.programs if p.kind == kind)
+
+
+@pytest.mark.parametrize(
+    ("version", "platform"), [("PJRT C API\nrocm 70000", "rocm"), ("PJRT C API\ncuda 13000", "cuda")]
+)
+def test_a_gpu_is_of_one_vendor_or_the_other(
+    bundles: dict[str, Bundle], monkeypatch: pytest.MonkeyPatch, version: str, platform: str
+) -> None:
+    device = SimpleNamespace(client=SimpleNamespace(platform_version=version))
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(jax, "devices", lambda: [device])
+    with refuses(EngineError, "compiled for target 'cpu'", f"finds '{platform}' here"):
+        load_programs(bundles["xla"])
 
 
 def test_another_platform_is_refused(bundles: dict[str, Bundle]) -> None:
