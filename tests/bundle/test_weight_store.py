@@ -12,6 +12,7 @@ from safetensors import safe_open
 from specc.bundle.weight_store import ALIGNMENT, PAD_PREFIX, WeightStore
 from specc.core.initializers import first_rows, initializer, lazy_initializer, reshape
 from specc.errors import CompileError
+from specc_runtime.manifest import WEIGHTS_FILE
 from tests.support.refusals import refuses
 
 Array = NDArray[Any]
@@ -52,6 +53,23 @@ def test_bfloat16_is_kept_bit_by_bit(tmp_path: Path) -> None:
     assert isinstance(value.const_value, ir.ExternalTensor)
     raw = (tmp_path / "w").read_bytes()[value.const_value.offset :][: array.nbytes]
     assert raw == array.tobytes()
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.int4, ml_dtypes.float8_e4m3fn])
+def test_codes_of_fewer_bits_are_read_back_through_the_graph(dtype: type[np.generic], tmp_path: Path) -> None:
+    """Two of 4 bits lie in a byte, which the file's format has no name for: they are bytes there."""
+    array = np.arange(-7, 8).astype(dtype).reshape(3, 5)
+    graph = model(initializer("a", "mlp", array), initializer("b", "mlp", np.ones(3, np.float32)))
+    store = WeightStore()
+    store.add(graph)
+    store.write(tmp_path / WEIGHTS_FILE, lambda _: None)
+    store.point_into_file(graph)
+    pointed = graph.graph.initializers["a"].const_value
+    assert isinstance(pointed, ir.ExternalTensor)
+    pointed.base_dir = tmp_path
+    np.testing.assert_array_equal(pointed.numpy().astype(np.int32), np.arange(-7, 8).reshape(3, 5))
+    with safe_open(tmp_path / WEIGHTS_FILE, framework="numpy") as file:
+        np.testing.assert_array_equal(file.get_tensor("b"), np.ones(3, np.float32))
 
 
 def test_every_tensor_is_aligned(tmp_path: Path) -> None:
