@@ -44,9 +44,10 @@ class Shares:
         intermediate = _intermediate(core)
         for what, count in (("attention heads", heads), ("rows of its MLP", intermediate)):
             if count % target.devices:
+                fitting = [mesh for mesh in target.slices if count % replace(target, mesh=mesh).devices == 0]
                 raise OptionError(
                     f"target {target.name}: {target.devices} devices can't share the verifier's {count} {what} evenly; "
-                    f"take one of {', '.join(target.slices)} chips whose number divides {count}, or one chip"
+                    f"take {' or '.join([*fitting, 'one chip'])}"
                 )
         rows = {"qkv": (heads * size, kv_heads * size, kv_heads * size), "gate_up": (intermediate, intermediate)}
         return cls(target.devices, rows, cuts_keys=kv_heads % target.devices == 0)
