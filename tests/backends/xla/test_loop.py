@@ -1,6 +1,7 @@
 """Whole generations in one program: their law, for thousands of seeds side by side, and where they end."""
 
 from collections import Counter
+from collections.abc import Collection
 from typing import Any
 
 import jax
@@ -82,16 +83,13 @@ class Batched:
         return np.asarray(texts)[:, 0], np.asarray(counts)[:, 0]
 
 
-def laws_of(batched: Batched) -> dict[str, Law]:
+def laws_of(batched: Batched, settings: Collection[str] = SETTINGS) -> dict[str, Law]:
     """Of every text of three tokens, by setting."""
 
     def logits_of(ids: NDArray[np.int64]) -> NDArray[np.float32]:
         return oracle_runner(batched.cores[0].graph).feed(ids)[-1]
 
-    return {
-        name: joint_law(logits_of, SamplingParams(**setting), PROMPT, VOCABULARY, 3)
-        for name, setting in SETTINGS.items()
-    }
+    return {name: joint_law(logits_of, SamplingParams(**SETTINGS[name]), PROMPT, VOCABULARY, 3) for name in settings}
 
 
 def law_p(batched: Batched, law: Law, setting: str, more: int, batches: int) -> float:
