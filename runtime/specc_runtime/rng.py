@@ -14,7 +14,8 @@ The five are packed without overlap, so two uses never share a block:
 
     u = (first output word >> 8) * 2**-24
 
-Everything is 32-bit, so a JAX loop gets the same bits from `jax.extend.random.threefry_2x32(key, [counter words])`.
+Everything is 32-bit, so that a loop on a device makes the same bits; they are those of
+`jax.extend.random.threefry_2x32(key, [counter words])`.
 """
 
 import os
