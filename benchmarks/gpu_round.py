@@ -123,7 +123,6 @@ def figures_of(pair: Pair, gammas: Sequence[int], calls: int, bandwidth: float) 
     started, weights, rows = time.perf_counter(), dict[Any, Any](), pair.verifier.cache_rows
     compiled = compiled_all(programs)
     found: dict[str, Any] = {"compile_s": round(time.perf_counter() - started, 1)}
-    read = {"plain": 0.0}
     for name, flat in programs.items():
         device = Device(flat, compiled.pop(name), weights)
         inputs = inputs_of(flat, rows // 2, pair.verifier.head_rows, rows)
@@ -131,7 +130,7 @@ def figures_of(pair: Pair, gammas: Sequence[int], calls: int, bandwidth: float) 
             found["loop"] = loop_figures(device, inputs, loop_gamma)
             continue
         if name == "plain":
-            read["plain"] = plain_bytes = device.weight_bytes
+            plain_bytes = device.weight_bytes
         gamma = 0 if name == "plain" else int(name.split()[1])
         size = plain_bytes + gamma * (device.weight_bytes - plain_bytes)
         chained = back_to_back(lambda device=device, inputs=inputs: device(inputs), calls)

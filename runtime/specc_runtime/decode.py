@@ -106,8 +106,7 @@ def rest(job: Job) -> list[Round]:
 
     Each drafts what `choose_gamma` says, which ends alone make less than the loop's gamma.
     """
-    reach = job.loop.reach(job.history, job.room) if job.loop is not None and job.unwatched else 0
-    if job.loop is None or not reach:
+    if job.loop is None or not job.unwatched or not (reach := job.loop.reach(job.history, job.room)):
         return []
     rounds, end, done = job.loop(job.history, reach, job.seed, job.sample), len(job.history) + reach, len(job.history)
     made = []

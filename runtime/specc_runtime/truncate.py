@@ -50,7 +50,8 @@ def nucleus(weights: Weights, top_p: float, total: float) -> Columns:
 
 
 def _kth_largest(values: Weights, k: int) -> np.floating[Any]:
-    return np.partition(values, -k)[-k] if k < len(values) else values.min()  # type: ignore[no-any-return]
+    kth: np.floating[Any] = np.partition(values, -k)[-k] if k < len(values) else values.min()
+    return kth
 
 
 def _reaching(values: Weights, floor: float | np.floating[Any]) -> Columns:

@@ -39,7 +39,8 @@ def head_loss(states: Tensor, head: Tensor, law: KeptLaw, weights: Tensor) -> Te
     states f32[T, H]; head `[R, H]`; weights f32[T]. A scalar, differentiable in the states.
     """
     probabilities, negentropy, mass = law.probabilities, law.negentropy, law.mass
-    return cast(Tensor, _HeadLoss.apply(states, head, probabilities, negentropy, mass, weights))  # type: ignore[no-untyped-call]
+    apply: Any = _HeadLoss.apply  # torch gives it no types
+    return cast(Tensor, apply(states, head, probabilities, negentropy, mass, weights))
 
 
 class _HeadLoss(torch.autograd.Function):

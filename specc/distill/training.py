@@ -78,7 +78,7 @@ class Training:
         recipe = self._options.recipe
         depth = 1 if share < recipe.single_share else recipe.steps
         loss = self._loss(batch, min(depth, self._drafter.steps or depth))
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
         self._optimiser.step(share)
         self._step += 1
         self._tokens += batch.tokens.numel()

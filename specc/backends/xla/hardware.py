@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from specc.errors import TargetError, unknown
 from specc.targets import Target
 
-Record = TypeVar("Record")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Record = TypeVar("Record", bound="DataclassInstance")
 
 
 @dataclass(frozen=True)
@@ -58,12 +61,12 @@ def _record(kind: type[Record], table: Any, where: str) -> Record:
     """`table` as a record, each value of its field's type; a whole number is a fraction, too."""
     if not isinstance(table, Mapping):
         raise TargetError(f"{where} must be a table, found {table!r}")
-    known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
+    known = {field.name: field for field in fields(kind)}
     for key, value in table.items():
         if key not in known:
             raise TargetError(f"{where}: {unknown('key', key, known)}")
-        wanted = known[key].type
-        if not isinstance(value, (int, float) if wanted is float else wanted) or isinstance(value, bool):  # type: ignore[arg-type]
+        wanted: Any = known[key].type
+        if not isinstance(value, (int, float) if wanted is float else wanted) or isinstance(value, bool):
             raise TargetError(f"{where}: {key!r} is {value!r}, which is of the wrong type")
     missing = [key for key, field in known.items() if field.default is MISSING and key not in table]
     if missing:
