@@ -11,24 +11,19 @@ from specc.assembly.accounting import KV, engine_copies
 from specc.assembly.calibration import read_calibration
 from specc.assembly.core_models import drafter_core, verifier_core
 from specc.assembly.describing import described, readme
-from specc.assembly.drafters import plan_drafters
-from specc.assembly.plan import Plan
+from specc.assembly.plan import Plan, made_plan
 from specc.assembly.quality import TOKENS, distance_from_checkpoint
-from specc.assembly.sources import open_model
-from specc.backends import choose_backend
-from specc.backends.record import Backend, CoreModel, EmitRequest
+from specc.backends.record import CoreModel, EmitRequest
 from specc.bundle.layout import CORE_CONFIG, CORE_GRAPH
 from specc.bundle.leftovers import clear_leftovers
 from specc.bundle.resident_memory import resident_bytes
 from specc.bundle.staging import Staging, check_output, staged
-from specc.errors import CompileError, OptionError
-from specc.models.limits import check_context, largest_context
-from specc.options import DEFAULT_CONTEXT, CompileOptions, PrecisionPolicy, parse_precision
+from specc.errors import CompileError
+from specc.options import CompileOptions
 from specc.progress import Progress, Silent
 from specc.reports import CompileReport
 from specc.speculation.measuring import measured_speculation
 from specc.speculation.prompts import calibration_prompts
-from specc.targets import Target, load_target
 from specc_runtime.bundle import Bundle
 from specc_runtime.engines.base import Tokens
 from specc_runtime.manifest import Manifest, Program
@@ -49,7 +44,7 @@ def compile_bundle(
     output = Path(os.path.realpath(options.output))
     clear_leftovers(output)
     check_output(output, replace=options.force)
-    plan = _plan(options, progress)
+    plan = made_plan(options, progress)
     with progress.step("building graphs"):
         verifier, drafters = _cores(plan, plan.context + plan.slack)
     with staged(output, replace=options.force) as staging:
@@ -64,59 +59,6 @@ def compile_bundle(
         staging.write_manifest(manifest)
     warnings = (*_warnings(plan, manifest), *unmeasured)
     return CompileReport(options.output, manifest, time.monotonic() - started, warnings)
-
-
-def _plan(options: CompileOptions, progress: Progress) -> Plan:
-    target = load_target(options.target)
-    backend = choose_backend(target, options.backend)
-    _check_options(options, backend)
-    with progress.step("opening checkpoints"):
-        verifier = open_model(options.model, options.ignore_config)
-        context = options.context or min(DEFAULT_CONTEXT, largest_context(verifier.spec))
-        check_context(verifier.spec, context, verifier.checkpoint.path)
-        drafters = plan_drafters(options, verifier, context)
-    precision = _policy(options, backend, target).resolve(target.dtypes, verifier.dtype, backend.state_dtypes)
-    if precision.kv not in backend.state_dtypes:
-        known = ", ".join(sorted(backend.state_dtypes))
-        raise OptionError(f"precision: kv={precision.kv} is not built by backend {backend.name!r}; known: {known}")
-    for part, dtype in precision.parts().items():
-        if part not in ("kv", "embedding") and dtype not in backend.weight_dtypes:
-            known = ", ".join(sorted(backend.weight_dtypes))
-            raise OptionError(f"precision: {part}={dtype} is not built by backend {backend.name!r}; known: {known}")
-    gammas = options.gammas or _default_gammas(options, backend)
-    rows = context + max(gammas) + 1 + backend.slack
-    slack = (rows if backend.cache_rows is None else backend.cache_rows(target, rows)) - context
-    return Plan(options, target, backend, verifier, drafters, gammas, precision, context, slack)
-
-
-def _default_gammas(options: CompileOptions, backend: Backend) -> tuple[int, ...]:
-    """The backend's; of rounds only the longest, because each holds weights of its own."""
-    return backend.default_gammas[-1:] if options.fuse else backend.default_gammas
-
-
-def _policy(options: CompileOptions, backend: Backend, target: Target) -> PrecisionPolicy:
-    if options.precision is not None:
-        return options.precision
-    return (
-        PrecisionPolicy() if backend.default_precision is None else parse_precision(backend.default_precision(target))
-    )
-
-
-def _check_options(options: CompileOptions, backend: Backend) -> None:
-    """What can be refused before anything large is opened."""
-    if options.xla_options and not backend.compiler_options:
-        raise OptionError(f"xla-option: backend {backend.name!r} does not compile with XLA; leave --xla-option out")
-    if options.loop and "loop" not in backend.programs:
-        raise OptionError(
-            f"loop: backend {backend.name!r} has no programs that run whole generations; leave --loop out"
-        )
-    for name, asked in (("fuse", options.fuse), ("loop", options.loop)):
-        if asked and options.draft.kind == "ngram":
-            raise OptionError(
-                f"{name}: an n-gram drafter has no graph to fuse; leave --{name} out or draft with a model"
-            )
-    if options.calibration is not None:
-        read_calibration(options.calibration)
 
 
 def _cores(plan: Plan, rows: int) -> tuple[CoreModel, dict[str, CoreModel]]:
