@@ -247,3 +247,8 @@ class Manifest:
     toolchain: Mapping[str, str] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     schema: int = SCHEMA_VERSION
+
+    @property
+    def model_drafters(self) -> tuple[str, ...]:
+        """Keys of the drafters that are models: those that have programs."""
+        return tuple(key for key, drafter in self.drafters.items() if drafter.kind == "model")

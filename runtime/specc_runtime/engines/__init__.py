@@ -22,7 +22,7 @@ MODULES = {
 def load_programs(bundle: Bundle, *, threads: int | None = None, fused: bool = False) -> Programs:
     """The programs of `bundle` on its backend's engine.
 
-    threads: worker threads of a CPU engine; None: what the bundle measured. fused: load `round` programs too.
+    threads: worker threads of a CPU engine; None: what the bundle measured. fused: load `round` and `loop` programs.
     Raises OptionError (threads) or EngineError: no engine for the backend, not installed, too old, a program refused.
     """
     backend = bundle.manifest.backend

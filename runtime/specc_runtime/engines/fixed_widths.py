@@ -1,32 +1,22 @@
 """Any number of tokens through programs that each take one number of them, for engines whose programs are static."""
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from specc_runtime.bundle import Bundle
 from specc_runtime.engines.base import Logits, RoundSampling, Tokens
+from specc_runtime.engines.call import Call, warping_inputs
 from specc_runtime.engines.looping import LoopCall
 from specc_runtime.engines.stepping import SteppedPrograms
 from specc_runtime.errors import EngineError
 from specc_runtime.manifest import FEATURES, VERIFIER, Program
 
-Arrays = Mapping[str, NDArray[Any]]
 CALL_ROWS = 256  # rows that take a GPU as long as reading all weights does, which is what a call costs by itself
 NO_ROW = -1  # asks for no logits: a drafter that reads features then predicts none
 STEPS = ("prefill", "verify", "draft", "catchup")
 _FED = ["position", "rows", "tokens"]  # inputs of a step
-
-
-class Call(Protocol):
-    """A loaded program, its state bound: arrays in by name, arrays out by name, valid until its next call."""
-
-    @property
-    def program(self) -> Program: ...
-
-    def __call__(self, inputs: Arrays) -> Arrays: ...
 
 
 class FixedWidthPrograms(SteppedPrograms):
@@ -43,7 +33,7 @@ class FixedWidthPrograms(SteppedPrograms):
         zero: Callable[[], None],
         call_rows: int = CALL_ROWS,
     ) -> None:
-        models = [key for key, drafter in bundle.manifest.drafters.items() if drafter.kind == "model"]
+        models = bundle.manifest.model_drafters
         used = [p for p in programs if p.drafter is None or p.drafter in models]
         self.rounds = tuple(p for p in used if p.kind == "round")
         steps = {
@@ -68,16 +58,10 @@ class FixedWidthPrograms(SteppedPrograms):
                 "tokens": tokens[None],
                 "position": np.array([position]),
                 "uniforms": uniforms[None],
-                "temperature": np.array([sampling.temperature], np.float32),
-                "top_k": np.array([sampling.top_k]),
-                "top_p": np.array([sampling.top_p], np.float32),
-                "min_p": np.array([sampling.min_p], np.float32),
+                **warping_inputs(sampling),
             }
         )
         return made["ids"][0, : int(made["count"][0])]
-
-    def full_precision(self) -> None:
-        """No program recomputes with fp32 caches of its own."""
 
 
 class Steps:

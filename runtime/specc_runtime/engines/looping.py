@@ -1,25 +1,15 @@
 """A whole generation in one call of an engine: what a `loop` program is fed, and what it gives."""
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from specc_runtime.engines.base import LoopRequest
+from specc_runtime.engines.call import Call, warping_inputs
 from specc_runtime.errors import EngineError
-from specc_runtime.manifest import Program
 
 _WORD = 0xFFFFFFFF
-
-
-class Call(Protocol):
-    """A loaded program: arrays in by name, arrays out by name."""
-
-    @property
-    def program(self) -> Program: ...
-
-    def __call__(self, inputs: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]: ...
 
 
 class LoopCall:
@@ -47,16 +37,12 @@ class LoopCall:
         return [part.tolist() for part in np.split(made["text"][0, : ends[-1]], [n, *ends[:-1]])[1:]]
 
     def _numbers(self, request: LoopRequest) -> dict[str, NDArray[Any]]:
-        sampling = request.sampling
         return {
             "committed": np.array([len(request.tokens)]),
             "end": np.array([request.end]),
             "seed": np.array([[request.seed >> 32, request.seed & _WORD]]),
             "sample": np.array([request.sample]),
-            "temperature": np.array([sampling.temperature], np.float32),
-            "top_k": np.array([sampling.top_k]),
-            "top_p": np.array([sampling.top_p], np.float32),
-            "min_p": np.array([sampling.min_p], np.float32),
+            **warping_inputs(request.sampling),
         }
 
     def _stops(self, request: LoopRequest) -> NDArray[np.bool_]:

@@ -14,7 +14,8 @@ import numpy as np
 
 from specc_runtime.bundle import Bundle
 from specc_runtime.engines.base import Programs
-from specc_runtime.engines.fixed_widths import Arrays, FixedWidthPrograms
+from specc_runtime.engines.call import Arrays
+from specc_runtime.engines.fixed_widths import FixedWidthPrograms
 from specc_runtime.engines.migraphx_machine import BUILD_SCRIPT, this_machine
 from specc_runtime.errors import EngineError, first_line
 from specc_runtime.manifest import Program, StateSpec, TensorSpec

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specc_runtime.bundle import Bundle
-from specc_runtime.engines.fixed_widths import Arrays, FixedWidthPrograms
+from specc_runtime.engines.call import Arrays
+from specc_runtime.engines.fixed_widths import FixedWidthPrograms
 from specc_runtime.errors import EngineError, first_line
 from specc_runtime.manifest import Program, StateSpec
 

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from specc_runtime.bundle import Bundle
 from specc_runtime.engines.base import Feed, Logits, Programs, RoundSampling, Tokens
-from specc_runtime.engines.ort_calls import Arrays, RoundProgram, StepProgram
+from specc_runtime.engines.call import Arrays
+from specc_runtime.engines.ort_calls import RoundProgram, StepProgram
 from specc_runtime.engines.ort_requirements import needs_cuda
 from specc_runtime.engines.stepping import SteppedPrograms
 from specc_runtime.errors import EngineError, first_line
@@ -64,7 +65,7 @@ class OrtPrograms(SteppedPrograms):
     """`Programs` of an ort bundle."""
 
     def __init__(self, bundle: Bundle, programs: tuple[Program, ...], threads: int, fused: bool) -> None:
-        models = {key for key, drafter in bundle.manifest.drafters.items() if drafter.kind == "model"}
+        models = bundle.manifest.model_drafters
         self.rounds = tuple(p for p in programs if fused and p.kind == "round" and p.drafter in models)
         self._programs, self._caches = programs, _Caches()
         self._session = partial(_Session, bundle, threads=threads, caches=self._caches)

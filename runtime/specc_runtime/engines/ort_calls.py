@@ -3,17 +3,16 @@
 Where the rest of the memory lies, and what runs them, is the session's matter.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from specc_runtime.engines.base import Logits, RoundSampling, Tokens
+from specc_runtime.engines.call import Arrays
 from specc_runtime.errors import EngineError
 from specc_runtime.manifest import Program, TensorSpec
-
-Arrays = Mapping[str, NDArray[Any]]
 
 
 class Session(Protocol):

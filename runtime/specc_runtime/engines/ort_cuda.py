@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from onnxruntime import InferenceSession, OrtValue, SessionOptions
 
 from specc_runtime.bundle import Bundle
-from specc_runtime.engines.base import Feed, RoundSampling, Tokens
-from specc_runtime.engines.ort_calls import Arrays, StepProgram
+from specc_runtime.engines.base import RoundSampling, Tokens
+from specc_runtime.engines.call import Arrays
+from specc_runtime.engines.ort_calls import StepProgram
 from specc_runtime.engines.ort_requirements import CUDA_VERSION
 from specc_runtime.engines.stepping import SteppedPrograms
 from specc_runtime.errors import EngineError, first_line
@@ -48,12 +49,10 @@ class CudaPrograms(SteppedPrograms):
 
     def __init__(self, bundle: Bundle, provider: str, device: str) -> None:
         programs = usable_programs(bundle.manifest, partial(is_met, here={"ort-cuda": onnxruntime.__version__}))
-        models = [key for key, drafter in bundle.manifest.drafters.items() if drafter.kind == "model"]
         self._caches = _Caches(device)
         session = partial(_Session, bundle, provider=provider, caches=self._caches)
-        super().__init__(
-            {owner: StepProgram(session(stepping_program(programs, owner))) for owner in (VERIFIER, *models)}
-        )
+        owners = (VERIFIER, *bundle.manifest.model_drafters)
+        super().__init__({owner: StepProgram(session(stepping_program(programs, owner))) for owner in owners})
 
     def round(
         self,
@@ -64,9 +63,6 @@ class CudaPrograms(SteppedPrograms):
         sampling: RoundSampling,
     ) -> Tokens:
         raise EngineError(f"program {program.id!r}: ort bundles for a GPU have no rounds; decode without --fused")
-
-    def full_precision(self) -> Feed | None:
-        return None
 
     def reset(self) -> None:
         self._caches.zero()

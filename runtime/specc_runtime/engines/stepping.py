@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from specc_runtime.engines.base import Logits, Loop, Tokens
+from specc_runtime.engines.base import Feed, Logits, Loop, Tokens
 from specc_runtime.manifest import VERIFIER
 
 
@@ -36,6 +36,10 @@ class SteppedPrograms:
 
     def catchup(self, drafter: str, tokens: Tokens, position: int) -> None:
         self._steps[drafter](tokens, position, 0)
+
+    def full_precision(self) -> Feed | None:
+        """None, but for engines that load a `recompute` program."""
+        return None
 
     def options(self, owner: str) -> frozenset[str]:
         return self._steps[owner].options

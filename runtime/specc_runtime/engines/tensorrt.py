@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specc_runtime.bundle import Bundle
+from specc_runtime.engines.call import Arrays
 from specc_runtime.engines.cuda_device import CudaDevice, load_cuda
-from specc_runtime.engines.fixed_widths import Arrays, FixedWidthPrograms
+from specc_runtime.engines.fixed_widths import FixedWidthPrograms
 from specc_runtime.engines.tensorrt_requirements import BUILD_SCRIPT, FULL, RTX, Requirements, requirements
 from specc_runtime.errors import EngineError
 from specc_runtime.manifest import Program, StateSpec, TensorSpec

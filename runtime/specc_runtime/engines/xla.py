@@ -9,7 +9,7 @@ from specc_runtime.bundle import Bundle
 from specc_runtime.engines.fixed_widths import CALL_ROWS, FixedWidthPrograms
 from specc_runtime.errors import EngineError
 from specc_runtime.manifest import Program
-from specc_runtime.requirements import is_met
+from specc_runtime.requirements import is_met, version_numbers
 from specc_runtime.selection import usable_programs
 
 INSTALL = "pip install 'jax>=0.10' flatbuffers"
@@ -51,13 +51,12 @@ def load(bundle: Bundle, *, threads: int | None, fused: bool) -> FixedWidthProgr
 
 
 def _platform() -> str:
-    try:
-        version = tuple(int(part) for part in jax.__version__.split(".")[:2])
-        found = jax.default_backend()
-    except (RuntimeError, ValueError) as error:
-        raise EngineError(f"JAX {jax.__version__} does not start: {' '.join(str(error).split())[:300]}") from None
-    if version < MIN_VERSION:
+    if version_numbers(jax.__version__) < MIN_VERSION:
         raise EngineError(f"JAX {jax.__version__} is too old for this bundle: {INSTALL}")
+    try:
+        found = jax.default_backend()
+    except RuntimeError as error:
+        raise EngineError(f"JAX {jax.__version__} does not start: {' '.join(str(error).split())[:300]}") from None
     if found != "gpu":
         return found
     return "rocm" if "rocm" in jax.devices()[0].client.platform_version.lower() else "cuda"

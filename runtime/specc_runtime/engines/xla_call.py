@@ -10,13 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from specc_runtime.bundle import Bundle
-from specc_runtime.engines.fixed_widths import Arrays
-from specc_runtime.engines.xla_devices import Devices, Spec
+from specc_runtime.engines.call import Arrays
+from specc_runtime.engines.xla_devices import Devices, Spec, sizes
 from specc_runtime.engines.xla_executable import is_made_for_here, load_executable
 from specc_runtime.engines.xla_stablehlo import compile_stablehlo
 from specc_runtime.engines.xla_weights import Weights
 from specc_runtime.errors import EngineError, IntegrityError, first_line
-from specc_runtime.manifest import Program, StateSpec, TensorSpec
+from specc_runtime.manifest import Program, StateSpec
 
 
 class Buffers:
@@ -71,7 +71,7 @@ class ProgramCall:
         self._stablehlo = None if program.stablehlo is None or program.devices > 1 else bundle.path(program.stablehlo)
         self._buffers = buffers
         self._store = weights
-        self._inputs = [(spec.name, jnp.dtype(spec.dtype), _sizes(spec)) for spec in program.inputs]
+        self._inputs = [(spec.name, jnp.dtype(spec.dtype), sizes(spec)) for spec in program.inputs]
         for state in program.state:
             buffers.declare(state)
         self._check_arguments()
@@ -128,7 +128,3 @@ class ProgramCall:
                 f"program {self.program.id!r} gives up arguments {list(self.program.donated)}, which are not its "
                 "state; re-compile the bundle"
             )
-
-
-def _sizes(spec: TensorSpec) -> tuple[int, ...]:
-    return tuple(int(size) for size in spec.shape)

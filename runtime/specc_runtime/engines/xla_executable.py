@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from specc_runtime.engines.xla_devices import Devices, Spec
+from specc_runtime.engines.xla_devices import Devices, Spec, sizes
 from specc_runtime.manifest import Program
 
 # What a device says of itself, by the executable's key for it; every other key is a package, its version the value.
@@ -47,7 +47,7 @@ def _shared_run(loaded: Any, devices: Devices, program: Program) -> Run:
     fed: list[Spec] = [*program.inputs, *program.state, *program.weights]
     left: list[Spec] = [*program.outputs, *program.state]
     taken = [devices.holding(spec) for spec in fed]
-    given = [(_shape(spec), devices.holding(spec)) for spec in left]
+    given = [(sizes(spec), devices.holding(spec)) for spec in left]
 
     def run(*arguments: Any) -> Sequence[jax.Array]:
         placed = [jax.device_put(argument, holding) for argument, holding in zip(arguments, taken, strict=True)]
@@ -58,10 +58,6 @@ def _shared_run(loaded: Any, devices: Devices, program: Program) -> Run:
         ]
 
     return run
-
-
-def _shape(spec: Spec) -> tuple[int, ...]:
-    return tuple(int(size) for size in spec.shape)
 
 
 def _here(name: str) -> str | None:

@@ -5,17 +5,11 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, Mesh, NamedSharding
 
-from specc_runtime.manifest import StateSpec, TensorSpec, WeightSpec
-
-AXIS = "devices"
-
-Spec = TensorSpec | StateSpec | WeightSpec
+from specc_runtime.engines.xla_devices import AXIS, Spec, cut_along, partition
 
 AnyMesh = Mesh | AbstractMesh
-
-_axes: Any = PartitionSpec  # its constructor has no types
 
 
 def abstract_mesh(devices: int) -> AbstractMesh | None:
@@ -29,13 +23,12 @@ def mesh_of(devices: Sequence[Any]) -> Mesh | None:
 
 
 def sharding(spec: Spec, mesh: AnyMesh) -> NamedSharding:
-    """How devices hold an argument or a result: what is fed and given is whole on each."""
-    cut = None if isinstance(spec, TensorSpec) else spec.cut
-    return NamedSharding(mesh, _axes() if cut is None else _axes(*[None] * cut, AXIS))
+    """How devices hold an argument or a result."""
+    return NamedSharding(mesh, partition(spec))
 
 
 def whole(value: Any, devices: int) -> Any:
     """The same value, whole on every device."""
     mesh = abstract_mesh(devices)
     constrained: Any = jax.lax.with_sharding_constraint
-    return value if mesh is None else constrained(value, NamedSharding(mesh, _axes()))
+    return value if mesh is None else constrained(value, NamedSharding(mesh, cut_along(None)))

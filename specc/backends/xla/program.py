@@ -12,10 +12,11 @@ from specc.backends.record import CoreModel, tensor_spec
 from specc.backends.xla.interpreter import Interpreter
 from specc.backends.xla.layout import Layout, StateStack, bound_state, left_state, state_stacks
 from specc.backends.xla.machine import Machine
-from specc.backends.xla.mesh import AnyMesh, Spec, sharding
+from specc.backends.xla.mesh import AnyMesh, sharding
 from specc.core.state_names import left_by
 from specc.passes.bake_topology import bake_topology
 from specc.passes.set_width import set_width
+from specc_runtime.engines.xla_devices import Spec, sizes
 from specc_runtime.manifest import StateSpec, TensorSpec, WeightSpec
 
 Value = Any
@@ -46,7 +47,7 @@ class FlatProgram:
         abstract: Callable[..., Any] = jax.ShapeDtypeStruct
         return [
             abstract(
-                tuple(int(size) for size in spec.shape),
+                sizes(spec),
                 jnp.dtype(spec.dtype),
                 sharding=None if mesh is None else sharding(spec, mesh),
             )

@@ -81,9 +81,15 @@ def chip_of(target: Target) -> Chip | None:
             "cuda", topology=f"1x1x{target.devices}", target_config=cuda_description(target, hardware.gpu)
         )
     devices: tuple[Any, ...] = tuple(described.devices[: target.devices])
-    says = {"device": "device_kind"}.get(compiler.identity, compiler.identity)
-    made_for = {name: version(name) for name in compiler.packages} | {compiler.identity: str(getattr(devices[0], says))}
-    return Chip(platform, devices, made_for)
+    versions = {name: version(name) for name in compiler.packages}
+    return Chip(platform, devices, versions | {compiler.identity: _identity(devices[0], compiler.identity)})
+
+
+def _identity(device: Any, key: str) -> str:
+    """What a device says of itself, where the engine that loads an executable will look for it."""
+    from specc_runtime.engines.xla_executable import DEVICE  # imports JAX
+
+    return str(getattr(device, DEVICE[key]))
 
 
 def _tpu(target: Target, hardware: Hardware) -> Any:

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from specc_runtime.engines.fixed_widths import Arrays, Steps
+from specc_runtime.engines.call import Arrays
+from specc_runtime.engines.fixed_widths import Steps
 from specc_runtime.errors import EngineError
 from specc_runtime.manifest import Program, ProgramKind, StateSpec, TensorSpec
 
