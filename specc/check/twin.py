@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from specc.assembly.core_text import CoreText
 from specc.backends import load_backend
-from specc.backends.record import CoreModel, EmitRequest
+from specc.backends.record import Backend, CoreModel, EmitRequest
 from specc.bundle.layout import CORE_CONFIG
 from specc.bundle.staging import Staging
 from specc.checkpoint.types import Weights
-from specc.errors import CheckpointError
+from specc.errors import CheckpointError, OptionError
 from specc.models.config import INERT_FIELDS
 from specc.models.decoder import DecoderShape, build_decoder
 from specc.models.families import describe
@@ -54,10 +54,21 @@ class _Tensor:
 
 
 def check_twin(bundle: Bundle, progress: Progress) -> Iterator[CheckRow]:
-    """Largest logit difference between the twin's program, fed step by step, and its core graph, fed at once."""
+    """Largest logit difference between the twin's program, fed step by step, and its core graph, fed at once.
+
+    A row that says n/a where the backend makes no twin in fp32 that could be loaded right away.
+    """
+    backend = load_backend(bundle.manifest.backend)
     with progress.step("tiny twin"):
+        if (reason := _no_twin_because(backend)) is not None:
+            yield CheckRow("tiny twin", None, reason)
+            return
         spec = _twin_spec(bundle)
-        error = _twin_error(bundle, spec)
+        try:
+            error = _twin_error(bundle, backend, spec)
+        except OptionError as refusal:
+            yield CheckRow("tiny twin", None, f"{backend.name} refuses it for {bundle.manifest.target}: {refusal}")
+            return
     yield CheckRow(
         "tiny twin",
         error <= MAX_ERROR,
@@ -65,8 +76,15 @@ def check_twin(bundle: Bundle, progress: Progress) -> Iterator[CheckRow]:
     )
 
 
-def _twin_error(bundle: Bundle, spec: DecoderSpec) -> float:
-    backend = load_backend(bundle.manifest.backend)
+def _no_twin_because(backend: Backend) -> str | None:
+    if "fp32" not in backend.state_dtypes:
+        return f"{backend.name} has no caches in fp32"
+    if backend.build_script is not None:
+        return f"programs of {backend.name} don't load before a bundle's script has built them"
+    return None
+
+
+def _twin_error(bundle: Bundle, backend: Backend, spec: DecoderSpec) -> float:
     rows = TOKENS + backend.slack + 1
     graph = build_decoder(spec, _random_weights(spec), "tiny twin", VERIFIER, DecoderShape(rows))
     core = CoreModel(role=VERIFIER, graph=graph, head_rows=VOCABULARY, cache_rows=rows)

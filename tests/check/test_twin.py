@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import onnx_ir as ir
@@ -9,7 +10,7 @@ from specc.core.building import Body
 from specc.legalize import rewriting
 from specc.progress import Silent
 from specc.reports import CheckRow
-from specc_runtime.bundle import open_bundle
+from specc_runtime.bundle import Bundle, open_bundle
 from tests.support.tiny_models import FAMILIES, TinyBundles
 
 
@@ -47,3 +48,21 @@ def test_a_wrong_lowering_is_found(tiny: TinyBundles, monkeypatch: pytest.Monkey
 
     monkeypatch.setitem(rewriting._RULES, ("ort", "RMSNormalization"), other_epsilon)
     assert judged(tiny, rms_norm_eps=2e-5).passed is False
+
+
+@pytest.mark.parametrize(
+    ("backend", "target", "told"),
+    [
+        ("tensorrt", "rtx4090", "tensorrt has no caches in fp32"),
+        ("migraphx", "mi300x", "programs of migraphx don't load before a bundle's script has built them"),
+        ("ort", "a100", "ort refuses it for a100: precision: caches of verifier in fp32"),
+    ],
+)
+def test_a_backend_without_a_twin_in_fp32_is_not_failed(
+    tiny: TinyBundles, backend: str, target: str, told: str
+) -> None:
+    bundle = open_bundle(tiny.bundle())
+    elsewhere = Bundle(bundle.root, replace(bundle.manifest, backend=backend, target=target))
+    (row,) = check_twin(elsewhere, Silent())
+    assert row.passed is None
+    assert told in row.detail
