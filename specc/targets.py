@@ -144,6 +144,8 @@ def parse_target(text: str, name: str, where: str) -> Target:
 def _together(targets: Sequence[Target]) -> Target:
     """Several machines as one: what all of them compute in, the least memory of any, and nothing about speed."""
     name = ",".join(target.name for target in targets)
+    if len({target.name for target in targets}) < len(targets):
+        raise TargetError(f"targets {name}: one is named twice; name each once")
     backends = tuple(b for b in targets[0].backends if all(b in target.backends for target in targets))
     if not backends:
         raise TargetError(f"targets {name}: no backend builds for all of them; compile a bundle for each")

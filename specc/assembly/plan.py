@@ -10,7 +10,15 @@ from specc.backends import choose_backend
 from specc.backends.record import Backend
 from specc.errors import OptionError
 from specc.models.limits import check_context, largest_context
-from specc.options import DEFAULT_CONTEXT, CompileOptions, Precision, PrecisionPolicy, parse_precision
+from specc.options import (
+    DEFAULT_CONTEXT,
+    DEFAULT_PRECISION,
+    CompileOptions,
+    Part,
+    Precision,
+    PrecisionPolicy,
+    parse_precision,
+)
 from specc.progress import Progress
 from specc.targets import Target, load_target
 
@@ -44,7 +52,7 @@ def made_plan(options: CompileOptions, progress: Progress) -> Plan:
         check_context(verifier.spec, context, verifier.checkpoint.path)
         drafters = plan_drafters(options, verifier, context)
     precision = _policy(options, backend, target).resolve(target.dtypes, verifier.dtype, backend.state_dtypes)
-    _check_precision(precision, backend)
+    _check_precision(precision, backend, options.precision)
     gammas = options.gammas or _default_gammas(options, backend)
     rows = context + max(gammas) + 1 + backend.slack
     slack = (rows if backend.cache_rows is None else backend.cache_rows(target, rows)) - context
@@ -80,11 +88,20 @@ def _check_options(options: CompileOptions, backend: Backend) -> None:
         read_calibration(options.calibration)
 
 
-def _check_precision(precision: Precision, backend: Backend) -> None:
+def _check_precision(precision: Precision, backend: Backend, asked: PrecisionPolicy | None) -> None:
     """Raises OptionError: a dtype that the backend does not build caches or linears of."""
     for part, dtype in precision.parts().items():
         known = backend.state_dtypes if part == "kv" else backend.weight_dtypes
         if part != "embedding" and dtype not in known:
             raise OptionError(
                 f"precision: {part}={dtype} is not built by backend {backend.name!r}; known: {', '.join(sorted(known))}"
+                + _missing_preset(part, asked)
             )
+
+
+def _missing_preset(part: Part, asked: PrecisionPolicy | None) -> str:
+    """The hint for who set other parts, and did not know that the rest of them are the reference's."""
+    if asked is None or asked.preset != DEFAULT_PRECISION or part in asked.overrides:
+        return ""
+    changes = "".join(f",{name}={dtype}" for name, dtype in asked.overrides.items())
+    return f"; {part} is that of {DEFAULT_PRECISION}: begin with another preset, e.g. --precision balanced{changes}"

@@ -68,7 +68,10 @@ def choose_backend(target: "Target", asked: str | None) -> "Backend":
     if name in usable:
         return load_backend(name)
     others = " or ".join(f"--backend {other}" for other in usable)
-    way_out = f"try {others}" if others else "`specc targets` says which targets can be compiled for"
+    alone = (
+        "compile a bundle for each" if target.is_several else "`specc targets` says which targets can be compiled for"
+    )
+    way_out = f"try {others}" if others else alone
     kind = "several chips" if target.devices > 1 else f"a {target.kind}"
     machine = "several machines at once" if target.is_several else kind
     lacking = f"does not take to {machine}" if name in _BACKENDS else "does not have"

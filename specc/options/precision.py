@@ -112,6 +112,9 @@ def parse_precision(text: str) -> PrecisionPolicy:
     """
     first, *rest = [item.strip() for item in text.split(",")]
     preset, assignments = (DEFAULT_PRECISION, [first, *rest]) if "=" in first else (first, rest)
+    if preset in DTYPES and preset not in PRESETS:
+        parts = ", ".join(part for part in PARTS if preset in _ALLOWED[part])
+        raise OptionError(f"precision: {preset!r} is a dtype, not a preset; write PART={preset} (PART: {parts})")
     if preset not in PRESETS:
         raise OptionError("precision: " + unknown("preset", preset, PRESETS))
     overrides: dict[Part, Dtype] = {}

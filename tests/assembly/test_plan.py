@@ -59,6 +59,7 @@ def test_what_does_not_go_together_is_refused_before_a_checkpoint_is_opened(aske
     [
         ("kv=bf16", "mi300x", "precision: kv=bf16 is not built by backend 'migraphx'; known: fp16, fp32"),
         ("mlp=int4", "cpu", "precision: mlp=int4 is not built by backend 'ort'; known: bf16, fp16, fp32, int8"),
+        ("mlp=int4", "l4", "kv is that of reference: begin with another preset, e.g. --precision balanced,mlp=int4"),
     ],
 )
 def test_dtypes_that_a_backend_does_not_build_are_refused(model: str, precision: str, target: str, told: str) -> None:

@@ -61,6 +61,7 @@ def test_name_reads_back_as_the_policy(text: str) -> None:
     [
         ("balnced", "unknown preset 'balnced'; did you mean 'balanced'? known: balanced, int8, reference"),
         ("", "unknown preset ''"),
+        ("fp8", "'fp8' is a dtype, not a preset; write PART=fp8 (PART: attention, mlp, draft)"),
         ("int8,heads=fp32", "unknown part 'heads'; did you mean 'head'?"),
         ("head=fp64", "precision of head: unknown dtype 'fp64'; did you mean"),
         ("kv=int8", "precision: kv is not built in int8; known: fp32, fp16, bf16"),

@@ -21,7 +21,9 @@ def test_several_machines_are_one_target() -> None:
 
 
 def test_machines_that_no_backend_serves_together_are_refused() -> None:
+    with refuses(TargetError, "targets l4,l4: one is named twice"):
+        load_target("l4,l4")
     with refuses(TargetError, "targets rtx2080,tpu-v4: no backend builds for all of them"):
         load_target("rtx2080,tpu-v4")
-    with refuses(TargetError, "needs backend 'migraphx', which", "does not take to several machines at once"):
+    with refuses(TargetError, "needs backend 'migraphx', which", "several machines at once; compile a bundle for each"):
         choose_backend(load_target("mi300x,mi250x"), None)
