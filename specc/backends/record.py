@@ -119,42 +119,43 @@ class Backend:
     name: key of the table of backends, of the manifest, and of the runtime's engines.
     state_dtypes, weight_dtypes: that its caches and its linears may have. slack: cache rows it writes beyond a chain of
     the longest gamma.
-    emit: lowers, stages and describes the programs of a request. toolchain: packages whose versions the manifest names.
+    emit: lowers, stages and describes the programs of a request. programs: the kinds it emits, each with the request
+    options it serves. toolchain: packages whose versions the manifest names.
     measure_threads: the fastest number of engine threads for a written bundle, None where threads mean nothing.
     computed: the dtype that its programs for a target compute a part in. row_scales: its 8-bit weights have one scale a
     row, not one a block. compiler_options: whether its compiler takes options by name.
     default_precision: what a compile to a target takes when none is asked for, as the user would write it; None: the
     reference. default_gammas: draft lengths, likewise; several where their programs share weights.
     portable_because: why programs for a target were not built, if it is worth a word. cache_rows: the rows that caches
-    get for at least so many, where a target's compiler wants more.
+    get for at least so many, where a target's compiler wants more. build_script: file of its bundles that builds their
+    portable programs on the device; None: they need no building.
 
-    What follows is for docs/backends.md (`make docs`) and `specc emit`; nothing is compiled by it.
-    summary: the backend in a line. programs: the kinds it emits, each with the request options it serves.
-    eight_bit_verifier: whether the verifier's linears may be int8, too. evidence: what was built and run, and where.
-    container: where its programs for a target run, given whether they were built when compiled. build_script: file of
-    its bundles that builds their portable programs on the device; None: they need no building.
+    What follows is for pages, a bundle's README and `specc emit`; nothing is compiled by it.
+    container: where its programs for a target run, given whether they were built when compiled. summary: the backend in
+    a line. eight_bit_verifier: whether the verifier's linears may be int8, too. evidence: what was built and run, and
+    where.
     """
 
     name: str
     state_dtypes: frozenset[str]
+    weight_dtypes: frozenset[str]
     slack: int
     emit: Callable[[EmitRequest, Staging], tuple[Program, ...]]
+    programs: Mapping[ProgramKind, Collection[str]]
     measure_threads: Callable[[Bundle], int] | None
     toolchain: tuple[str, ...]
     computed: Computed
     container: Callable[[Target, bool], Container]
     row_scales: bool = False
     compiler_options: bool = False
-    eight_bit_verifier: bool = True
     default_precision: Callable[[Target], str] | None = None
     default_gammas: tuple[int, ...] = (4,)
     portable_because: Callable[[Target], str | None] | None = None
     cache_rows: Callable[[Target, int], int] | None = None
-    summary: str = ""
-    programs: Mapping[ProgramKind, Collection[str]] = field(default_factory=dict)
-    weight_dtypes: frozenset[str] = frozenset()
-    evidence: tuple[Evidence, ...] = ()
     build_script: str | None = None
+    summary: str = ""
+    eight_bit_verifier: bool = True
+    evidence: tuple[Evidence, ...] = ()
 
 
 def tensor_spec(value: ir.Value) -> TensorSpec:

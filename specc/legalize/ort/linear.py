@@ -27,14 +27,17 @@ def linear(node: ir.Node, body: Body) -> Sequence[ir.Value]:
 @rewrites(LINEAR_Q8, on="ort")
 def linear_q8(node: ir.Node, body: Body) -> Sequence[ir.Value]:
     """MatMulNBits: the same codes seen as `[N, K / block, block]`, which another call may have done already."""
-    x, codes, scale = inputs_of(node)
+    codes, scales, sizes = blocks(node)
+    x = inputs_of(node)[0]
+    y = body.op("MatMulNBits", x, codes, scales, domain=MICROSOFT, accuracy_level=INT8_ACTIVATIONS, **sizes)
+    return [y]
+
+
+def blocks(node: ir.Node) -> tuple[ir.Value, ir.Value, dict[str, int]]:
+    """Codes `[N, K / block, block]` and scales `[N * K / block]` of a `linear_q8`, and MatMulNBits' attributes."""
+    _, codes, scale = inputs_of(node)
     block = node.attributes["block_size"].as_int()
     outputs, *inner = static_shape(codes)
     inputs = math.prod(inner)
-    blocked = reshape(codes, (outputs, inputs // block, block))
-    return [
-        body.op(
-            "MatMulNBits", x, blocked, reshape(scale, (outputs * (inputs // block),)),
-            domain=MICROSOFT, K=inputs, N=outputs, bits=8, block_size=block, accuracy_level=INT8_ACTIVATIONS,
-        )
-    ]  # fmt: skip
+    sizes = {"K": inputs, "N": outputs, "bits": 8, "block_size": block}
+    return reshape(codes, (outputs, inputs // block, block)), reshape(scale, (outputs * (inputs // block),)), sizes
