@@ -112,6 +112,17 @@ def test_images_of_accelerators_equal_the_golden_ones(target: str) -> None:
 
 
 @pytest.mark.parametrize("kind", known_kinds())
+@pytest.mark.parametrize(("target", "script"), [("h100", "build_tensorrt.py"), ("mi300x", "build_migraphx.py")])
+def test_readme_says_to_build_on_the_device_first(kind: str, target: str, script: str) -> None:
+    made = load_kind(kind)
+    readme = render_files(made, accelerated(target))["README.md"]
+    beside = {"triton": "tiny/1"}.get(kind, ".")
+    command = f"`PYTHONPATH={beside}:$PYTHONPATH python3 {beside}/bundle/{script}`"
+    assert command in readme.partition("```")[0]
+    assert "Before anything else" not in render_files(made, accelerated("a100"))["README.md"]
+
+
+@pytest.mark.parametrize("kind", known_kinds())
 def test_nothing_is_left_of_a_template(kind: str) -> None:
     for variant in variants():
         for path, text in render_files(load_kind(kind), variant).items():
