@@ -117,8 +117,9 @@ _DIE = """
 import os, signal, time
 from specc.cli import app
 number = getattr(signal, {name!r})
-if {ignored}:
-    signal.signal(number, signal.SIG_IGN)
+# said either way: what a shell starts in the background ignores SIGINT from the start
+default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+signal.signal(number, signal.SIG_IGN if {ignored} else default)
 @app.group.command("die")
 def die() -> None:
     try:
