@@ -4,13 +4,12 @@ from specc.backends.images import CUDA, NVIDIA_DEVICES
 from specc.backends.record import Backend, Container
 from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
 from specc.backends.tensorrt.architectures import computed, default_precision
+from specc.backends.tensorrt.build_script import DEVICE_PACKAGE
 from specc.backends.tensorrt.building import PACKAGE
 from specc.backends.tensorrt.emit import emit
 from specc.backends.tensorrt.evidence import EVIDENCE
 from specc.targets import Target
 from specc_runtime.engines.tensorrt_requirements import BUILD_SCRIPT
-
-DEVICE_PACKAGE = "tensorrt>=11"  # builds and runs engines where TensorRT-RTX built none
 
 
 def _container(_target: Target, built: bool) -> Container:

@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from specc.render.templates import render
 from specc.targets import Target
+from specc_runtime.engines.tensorrt_requirements import FULL
 
 OLDEST_TENSORRT = 11
+DEVICE_PACKAGE = f"{FULL}>={OLDEST_TENSORRT}"  # builds and runs engines where TensorRT-RTX built none
 _WORKSPACE_SHARE = 0.25  # of the device's memory that the compiler may use as workspace
 _SMALLEST_WORKSPACE_GIB = 1.0
 

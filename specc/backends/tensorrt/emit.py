@@ -9,7 +9,7 @@ from specc.backends.record import CoreModel, EmitRequest, owned_state, signature
 from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
 from specc.backends.steps import Step, drafter_steps, verifier_steps
 from specc.backends.tensorrt.architectures import architectures, check_codes, is_buildable
-from specc.backends.tensorrt.build_script import build_script
+from specc.backends.tensorrt.build_script import DEVICE_PACKAGE, build_script
 from specc.backends.tensorrt.building import PACKAGE, VERSION, Profile, build_engine, check_builder
 from specc.backends.tensorrt.graphs import lowered_state, round_graph, stepping_graph
 from specc.backends.tensorrt.lint import check_dialect
@@ -69,7 +69,7 @@ def _portable(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
     names = architectures(request.target)
     if len(names) > 1:
         raise TargetError(f"targets {request.target.name}: engines for them are built on the device; compile one each")
-    requires = ("tensorrt>=11", f"cuda:{names[0]}")
+    requires = (DEVICE_PACKAGE, f"cuda:{names[0]}")
     programs: tuple[Program, ...] = ()
     engines = []
     for engine in engine_graphs(request):
