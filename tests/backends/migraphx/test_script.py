@@ -66,3 +66,12 @@ def test_it_explains_itself_without_migraphx_or_a_bundle(tmp_path: Path) -> None
     assert failed.returncode == 1
     assert failed.stderr.startswith("build_migraphx: error: ")
     assert len(failed.stderr.splitlines()) == 1
+
+
+def test_without_the_runtime_it_says_what_to_install(tmp_path: Path) -> None:
+    script = tmp_path / "build.py"
+    script.write_text(build_script(load_target("mi300x")), encoding="utf-8")
+    done = subprocess.run([sys.executable, "-S", "-I", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert "the runtime can't be imported (No module named 'specc_runtime'" in done.stderr

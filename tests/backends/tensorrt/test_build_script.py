@@ -150,6 +150,7 @@ def test_it_explains_itself_without_tensorrt(tmp_path: Path) -> None:
     script = tmp_path / "build_tensorrt.py"
     script.write_text(build_script(load_target("thor"), ENGINES), encoding="utf-8")
     done = subprocess.run([sys.executable, str(script), "--help"], capture_output=True, text=True, check=True)
+    assert "file that keeps timings for the next build" in " ".join(done.stdout.split())
     assert "NVIDIA Jetson AGX Thor (T5000) (sm110)" in done.stdout
 
 
