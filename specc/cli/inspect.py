@@ -53,7 +53,7 @@ def _facts(manifest: Manifest) -> list[tuple[str, object]]:
     return [
         ("verifier", f"{model.name} ({model.model_type}, {model.layers} layers, {model.parameters:,} parameters)"),
         *((f"drafter {key}", _drafter(drafter)) for key, drafter in manifest.drafters.items()),
-        ("target, backend", f"{manifest.target}, {manifest.backend}{'' if manifest.target in TRIED else UNTESTED}"),
+        ("target, backend", f"{manifest.target}, {manifest.backend}{'' if manifest.target.partition(':')[0] in TRIED else UNTESTED}"),
         ("context", f"{manifest.context} positions, {manifest.slack} rows of slack"),
         ("gammas", f"{', '.join(map(str, manifest.gammas))} (default {manifest.gamma})"),
         ("threads", manifest.threads or "not measured"),
