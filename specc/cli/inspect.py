@@ -53,7 +53,7 @@ def _facts(manifest: Manifest) -> list[tuple[str, object]]:
     return [
         ("verifier", f"{model.name} ({model.model_type}, {model.layers} layers, {model.parameters:,} parameters)"),
         *((f"drafter {key}", _drafter(drafter)) for key, drafter in manifest.drafters.items()),
-        ("target, backend", f"{manifest.target}, {manifest.backend}{'' if manifest.target.partition(':')[0] in TRIED else UNTESTED}"),
+        ("target, backend", f"{manifest.target}, {manifest.backend}{_untested(manifest.target)}"),
         ("context", f"{manifest.context} positions, {manifest.slack} rows of slack"),
         ("gammas", f"{', '.join(map(str, manifest.gammas))} (default {manifest.gamma})"),
         ("threads", manifest.threads or "not measured"),
@@ -61,6 +61,11 @@ def _facts(manifest: Manifest) -> list[tuple[str, object]]:
         ("files", f"{len(manifest.files)}, {byte_count(sum(entry.bytes for entry in manifest.files.values()))}"),
         ("compiled by", ", ".join([f"specc {manifest.specc_version}", *map(" ".join, manifest.toolchain.items())])),
     ]
+
+
+def _untested(target: str) -> str:
+    chip = target.partition(":")[0]  # "cpu:8" is a CPU that pretends to have eight devices
+    return "" if chip in TRIED else UNTESTED
 
 
 def _drafter(drafter: DrafterInfo) -> str:
