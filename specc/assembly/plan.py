@@ -51,8 +51,8 @@ def made_plan(options: CompileOptions, progress: Progress) -> Plan:
         context = options.context or min(DEFAULT_CONTEXT, largest_context(verifier.spec))
         check_context(verifier.spec, context, verifier.checkpoint.path)
         drafters = plan_drafters(options, verifier, context)
-    precision = _policy(options, backend, target).resolve(target.dtypes, verifier.dtype, backend.state_dtypes)
-    _check_precision(precision, backend, options.precision)
+    precision = _policy(options, backend, target).resolve(target.dtypes, verifier.dtype, backend.state_dtypes(target))
+    _check_precision(precision, backend, target, options.precision)
     gammas = options.gammas or _default_gammas(options, backend)
     rows = context + max(gammas) + 1 + backend.slack
     slack = (rows if backend.cache_rows is None else backend.cache_rows(target, rows)) - context
@@ -88,10 +88,10 @@ def _check_options(options: CompileOptions, backend: Backend) -> None:
         read_calibration(options.calibration)
 
 
-def _check_precision(precision: Precision, backend: Backend, asked: PrecisionPolicy | None) -> None:
+def _check_precision(precision: Precision, backend: Backend, target: Target, asked: PrecisionPolicy | None) -> None:
     """Raises OptionError: a dtype that the backend does not build caches or linears of."""
     for part, dtype in precision.parts().items():
-        known = backend.state_dtypes if part == "kv" else backend.weight_dtypes
+        known = backend.state_dtypes(target) if part == "kv" else backend.weight_dtypes
         if part != "embedding" and dtype not in known:
             raise OptionError(
                 f"precision: {part}={dtype} is not built by backend {backend.name!r}; known: {', '.join(sorted(known))}"

@@ -22,14 +22,15 @@ def backends_page() -> str:
 
 def backend_facts(backend: Backend, targets: list[Target]) -> dict[str, Any]:
     """Everything the page says of one backend, as plain values; `specc backends --json` prints them."""
+    compiled = [target for target in targets if backend.name in usable_backends(target)]
     return {
         "name": backend.name,
         "summary": backend.summary.strip(),
         "programs": {kind: sorted(options) for kind, options in backend.programs.items()},
         "options": _programs_by_options(backend),
         "weights": _ordered(backend.weight_dtypes),
-        "caches": _ordered(backend.state_dtypes),
-        "targets": [_target_facts(backend, target) for target in targets if backend.name in usable_backends(target)],
+        "caches": _ordered(frozenset().union(*map(backend.state_dtypes, compiled))),
+        "targets": [_target_facts(backend, target) for target in compiled],
         **{did: [vars(item) for item in backend.evidence if item.did == did] for did in DEEDS},
         "build_script": backend.build_script,
         "toolchain": list(backend.toolchain),
@@ -59,8 +60,8 @@ def _target_facts(backend: Backend, target: Target) -> dict[str, Any]:
 
 def _preset(name: str, target: Target, backend: Backend) -> str:
     """A preset's dtypes on `target`, those computed in another dtype as `stored/computed`."""
-    precision = PrecisionPolicy(name).resolve(target.dtypes, CHECKPOINT, backend.state_dtypes)
-    if precision.kv not in backend.state_dtypes:
+    precision = PrecisionPolicy(name).resolve(target.dtypes, CHECKPOINT, backend.state_dtypes(target))
+    if precision.kv not in backend.state_dtypes(target):
         return f"refused: no {precision.kv} caches"
     if precision.verifier_is_quantised and not backend.eight_bit_verifier:
         return "refused: int8 in drafters only"

@@ -60,7 +60,7 @@ def check_twin(bundle: Bundle, progress: Progress) -> Iterator[CheckRow]:
     """
     backend = load_backend(bundle.manifest.backend)
     with progress.step("tiny twin"):
-        if (reason := _no_twin_because(backend)) is not None:
+        if (reason := _no_twin_because(backend, bundle)) is not None:
             yield CheckRow("tiny twin", None, reason)
             return
         spec = _twin_spec(bundle)
@@ -76,8 +76,8 @@ def check_twin(bundle: Bundle, progress: Progress) -> Iterator[CheckRow]:
     )
 
 
-def _no_twin_because(backend: Backend) -> str | None:
-    if "fp32" not in backend.state_dtypes:
+def _no_twin_because(backend: Backend, bundle: Bundle) -> str | None:
+    if "fp32" not in backend.state_dtypes(load_target(bundle.manifest.target)):
         return f"{backend.name} has no caches in fp32"
     if backend.build_script is not None:
         return f"programs of {backend.name} don't load before a bundle's script has built them"

@@ -62,5 +62,5 @@ def test_every_target_has_its_command_and_its_presets() -> None:
     assert facts["cpu"]["command"] == "specc compile MODEL --draft D --target cpu -o OUT"
     assert facts["cpu"]["presets"]["reference"] == "all fp32"
     assert "mlp, embedding bf16/fp32" in facts["cpu"]["presets"]["balanced"]
-    no_caches = backend_facts(replace(load_backend("ort"), state_dtypes=frozenset()), [load_target("cpu")])
+    no_caches = backend_facts(replace(load_backend("ort"), state_dtypes=lambda _: frozenset()), [load_target("cpu")])
     assert no_caches["targets"][0]["presets"]["reference"] == "refused: no fp32 caches"

@@ -29,7 +29,7 @@ def _container(_target: Target, _built: bool) -> Container:
 
 BACKEND = Backend(
     name="migraphx",
-    state_dtypes=frozenset({"fp32", "fp16"}),  # its Python interface takes no bf16 buffers
+    state_dtypes=lambda _: frozenset({"fp32", "fp16"}),  # its Python interface takes no bf16 buffers
     slack=0,
     emit=emit,
     measure_threads=None,

@@ -23,12 +23,17 @@ def _computed(target: Target, stored: StoredPart) -> str:
     return stored.caches if stored.dtype == "int8" else stored.dtype
 
 
+def _state_dtypes(target: Target) -> frozenset[str]:
+    """Attention has CUDA kernels in 16 bits only."""
+    return frozenset({"fp32", "fp16"} if target.kind == "cpu" else {"fp16"})
+
+
 def _container(target: Target, _built: bool) -> Container:
     if target.kind == "gpu":
         return Container(
             CUDA_WITH_CUDNN.name,
             (CUDA_WITH_CUDNN.source, "https://pypi.org/project/onnxruntime-gpu/"),
-            ("onnxruntime-gpu",),
+            ("onnxruntime-gpu[cuda,cudnn]>=1.31",),
             devices=NVIDIA_DEVICES,
         )
     return Container(PYTHON.name, (PYTHON.source,), ("onnxruntime",))
@@ -36,7 +41,7 @@ def _container(target: Target, _built: bool) -> Container:
 
 BACKEND = Backend(
     name="ort",
-    state_dtypes=frozenset({"fp32", "fp16"}),
+    state_dtypes=_state_dtypes,
     slack=1,  # the attention op is fed two rows at least: a single one is repeated
     emit=emit,
     measure_threads=measure_threads,

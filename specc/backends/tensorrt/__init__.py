@@ -24,7 +24,7 @@ def _container(_target: Target, built: bool) -> Container:
 
 BACKEND = Backend(
     name="tensorrt",
-    state_dtypes=frozenset({"fp16", "bf16"}),  # attention in fp32 has no fused kernel
+    state_dtypes=lambda _: frozenset({"fp16", "bf16"}),  # attention in fp32 has no fused kernel
     slack=0,
     emit=emit,
     measure_threads=None,

@@ -24,7 +24,7 @@ def _emit(request: EmitRequest, staging: Staging) -> tuple[Program, ...]:
 
 BACKEND = Backend(
     name="xla",
-    state_dtypes=frozenset({"fp32", "fp16", "bf16"}),
+    state_dtypes=lambda _: frozenset({"fp32", "fp16", "bf16"}),
     slack=0,
     emit=_emit,
     measure_threads=None,

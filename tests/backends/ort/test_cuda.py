@@ -94,7 +94,7 @@ def test_the_precision_that_is_taken_by_default() -> None:
     ("asked", "words"),
     [
         ({"fuse": True, "precision": "balanced"}, "backend 'ort' builds no rounds for a GPU; leave --fuse out"),
-        ({"precision": "reference"}, "caches of verifier in fp32 have no attention kernel on a GPU"),
+        ({"precision": "reference"}, "kv=fp32 is not built by backend 'ort'"),
         ({"precision": "balanced,mlp=bf16", "target": "rtx2080"}, "rtx2080 has no bf16"),
     ],
 )
