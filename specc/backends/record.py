@@ -117,8 +117,8 @@ class Backend:
     """A way to make and describe programs.
 
     name: key of the table of backends, of the manifest, and of the runtime's engines.
-    state_dtypes, weight_dtypes: that its caches on a target and its linears may have. slack: cache rows it writes beyond
-    a chain of the longest gamma.
+    state_dtypes, weight_dtypes: that its caches on a target and its linears may have.
+    slack: rows of caches that it writes beyond a chain of the longest gamma.
     emit: lowers, stages and describes the programs of a request. programs: the kinds it emits, each with the request
     options it serves. toolchain: packages whose versions the manifest names.
     measure_threads: the fastest number of engine threads for a written bundle, None where threads mean nothing.
