@@ -43,7 +43,8 @@ class Target:
     `NAME=VALUE`. exhaustive_tune: whether its compiler tries every form of a kernel: slow to build, faster to run.
     tactic_sources, aux_streams, timing_cache: what TensorRT's builder is told on the device: where kernels come from
     (none named: its default), streams beside a round's one, whether timings are kept for the next build.
-    in_place_caches: whether MIGraphX programs of few rows write caches row by row, without copying them first.
+    in_place_caches: whether MIGraphX programs of few rows, and the steps in TensorRT's rounds, write caches without
+    copying them first; unproven on a device.
     tops: dense peak rate of matrix products by dtype, 10^12 operations per second, no sparsity counted.
     slices: arrangements of a host's chips ("2x4"), the smallest first. mesh: the one that programs run on all chips of;
     "": they run on one device. devices_per_chip: that programs see of one chip. xla: what XLA's compiler is told of the

@@ -1,8 +1,5 @@
 """One update per cache: what several steps of a graph write is kept in a tail until the last of them."""
 
-from collections.abc import Iterator
-from itertools import pairwise
-
 import numpy as np
 import onnx_ir as ir
 import onnx_ir.passes.common as ir_passes
@@ -10,12 +7,11 @@ from numpy.typing import NDArray
 
 from specc.core.building import Body
 from specc.core.functions.attention import VISIBILITY
-from specc.core.functions.features import FEATURE_ROWS
 from specc.core.inspection import inputs_of, static_shape
+from specc.passes.update_chains import SCATTER, chains, hand_on, holds_features, inline_writers
 
-_SCATTER, _CAST_LIKE = "TensorScatter", "CastLike"
+_CAST_LIKE = "CastLike"
 _MASK = 3  # input of Attention
-_FEATURE_AXES = 3  # of a feature buffer; caches of keys and values have four
 
 
 def concat_tail(model: ir.Model) -> ir.Model:
@@ -28,41 +24,18 @@ def concat_tail(model: ir.Model) -> ir.Model:
     Must hold: the steps' rows follow one another, topologies are baked, and the verifier writes every feature row that
     was predicted. Raises ValueError: a cache is read by something else between its updates.
     """
-    _inline_writers(model)
+    inline_writers(model)
     graph, masks = model.graph, _TailMasks()
-    for chain in list(_chains(graph)):
+    for chain in list(chains(graph)):
         if len(chain) < 2:
             continue
-        if len(static_shape(inputs_of(chain[0])[0])) == _FEATURE_AXES:
-            _hand_on(graph, chain)
+        if holds_features(chain):
+            hand_on(graph, chain)
         else:
             _join(graph, chain, masks)
     ir_passes.RemoveUnusedNodesPass()(model)
     ir_passes.TopologicalSortPass()(model)
     return model
-
-
-def _inline_writers(model: ir.Model) -> None:
-    """Inline every function that writes a cache, and those that call one."""
-    writers: set[ir.OperatorIdentifier] = set()
-    size = -1
-    while size < len(writers):
-        size = len(writers)
-        for key, function in model.functions.items():
-            if any(node.op_type == _SCATTER or node.op_identifier() in writers for node in function):
-                writers.add(key)
-    ir_passes.InlinePass(criteria=lambda function: function.identifier() in writers)(model)
-
-
-def _chains(graph: ir.Graph) -> Iterator[list[ir.Node]]:
-    """For each cache the nodes that write it, one after the other."""
-    for cache in graph.inputs:
-        chain: list[ir.Node] = []
-        written = cache
-        while following := [use.node for use in written.uses() if use.node.op_type == _SCATTER and use.idx == 0]:
-            chain.append(following[0])
-            written = following[0].outputs[0]
-        yield chain
 
 
 def _join(graph: ir.Graph, chain: list[ir.Node], masks: "_TailMasks") -> None:
@@ -78,7 +51,7 @@ def _join(graph: ir.Graph, chain: list[ir.Node], masks: "_TailMasks") -> None:
         if node.outputs[0].is_graph_output():
             graph.outputs.remove(node.outputs[0])
     last = chain[-1].outputs[0]
-    joined = body.op(_SCATTER, cache, body.op("Concat", *rows, axis=-2), position, axis=-2)
+    joined = body.op(SCATTER, cache, body.op("Concat", *rows, axis=-2), position, axis=-2)
     joined.shape, joined.type = cache.shape, cache.type
     name, last.name = last.name, None
     last.replace_all_uses_with(joined, replace_graph_outputs=True)
@@ -86,28 +59,12 @@ def _join(graph: ir.Graph, chain: list[ir.Node], masks: "_TailMasks") -> None:
     graph.extend(body.nodes)
 
 
-def _hand_on(graph: ir.Graph, chain: list[ir.Node]) -> None:
-    """Let the step after each update of a feature buffer read its row, and the last update write the buffer itself."""
-    buffer = inputs_of(chain[0])[0]
-    for node, following in pairwise(chain):
-        written, row = node.outputs[0], inputs_of(node)[1]
-        for use in list(written.uses()):
-            if use.node is following:
-                following.replace_input_with(0, buffer)
-            elif use.node.op_type == FEATURE_ROWS and use.idx == 0:
-                use.node.outputs[0].replace_all_uses_with(row)
-            else:
-                raise ValueError(f"features '{buffer.name}' are read by {use.node.op_type} between their updates")
-        if written.is_graph_output():
-            graph.outputs.remove(written)
-
-
 def _redirect(written: ir.Value, cache: ir.Value, seen: ir.Value) -> ir.Node:
     """Let readers of `written` read `seen`, or `cache` if they want its dtype or size; the attention among them."""
     reader = None
     for use in list(written.uses()):
         node, index = use.node, use.idx
-        if node.op_type == _SCATTER and index == 0:
+        if node.op_type == SCATTER and index == 0:
             continue
         if (node.op_type, index) in ((_CAST_LIKE, 1), (VISIBILITY, 2)):
             node.replace_input_with(index, cache)

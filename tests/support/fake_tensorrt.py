@@ -153,10 +153,7 @@ class FakeEngine:
         return [tuple(self._profiles[index][name])] * 3
 
     def get_aliased_input_tensor(self, name: str) -> str | None:
-        pairs = {
-            v.name: v.name.replace("present.", "past.") for v in self.session.get_outputs() if "present." in v.name
-        }
-        return None if name in self._trt.copied else pairs.get(name)
+        return None if name in self._trt.copied else _updated_inputs(self.session).get(name)
 
     def create_execution_context(self) -> "FakeContext":
         self._trt.contexts.append(FakeContext(self._trt.cuda, self.session, self._profiles))
@@ -200,10 +197,38 @@ class FakeContext:
 
     def _run(self, addresses: Mapping[str, int]) -> None:
         fed = {name: _at(addresses[name], self._shapes[name], v.type).copy() for name, v in self._inputs.items()}
-        for (name, value), array in zip(
-            self._outputs.items(), self._session.run(list(self._outputs), fed), strict=True
-        ):
-            _at(addresses[name], array.shape, value.type)[...] = array
+        names = list(self._outputs)
+        steps = [name for name in names if "after_" in name]
+        for _ in range(1 + max((_step(name) for name in steps), default=0)):  # in place: a step finds the one before's
+            made = dict(zip(names, self._session.run(names, fed), strict=True))
+            following = {f"{_cache(name)}.again_{_step(name)}": made[name] for name in steps}
+            fed |= {name: array for name, array in following.items() if name in fed}
+        for name in [*steps, *(name for name in names if name not in steps)]:  # on one memory, the last is what stays
+            _at(addresses[name], made[name].shape, self._outputs[name].type)[...] = made[name]
+
+
+def _updated_inputs(session: onnxruntime.InferenceSession) -> dict[str, str]:
+    """The input whose memory each cache output is: of several steps in place, each has one of its own."""
+    inputs = {v.name for v in session.get_inputs()}
+    pairs = {}
+    for name in (v.name for v in session.get_outputs()):
+        if "present." in name:
+            past = name.replace("present.", "past.")
+            again = [n for n in inputs if n.startswith(f"{past}.again_")]
+            pairs[name] = max(again, key=lambda n: int(n.rpartition("_")[2]), default=past)
+        elif "after_" in name:
+            pairs[name] = _cache(name) if _step(name) == 1 else f"{_cache(name)}.again_{_step(name) - 1}"
+    return pairs
+
+
+def _cache(output: str) -> str:
+    """`drafter.past.0.key` of `drafter.after_2.0.key`."""
+    owner, _, rest = output.partition("after_")
+    return f"{owner}past.{rest.partition('.')[2]}"
+
+
+def _step(output: str) -> int:
+    return int(output.partition("after_")[2].partition(".")[0])
 
 
 def _at(address: int, shape: Sequence[int], onnx_type: str) -> NDArray[Any]:

@@ -180,13 +180,15 @@ class _Call:
         return array, address
 
     def _bind_cache(self, state: StateSpec, address: int, engine: Any) -> None:
-        """One memory for a cache's input and output, which the engine must have been built for."""
-        if engine.get_aliased_input_tensor(state.output) != state.name:
+        """One memory for a cache's outputs and the inputs they update, which the engine must have been built for."""
+        outputs = (state.output, *state.also)
+        inputs = [engine.get_aliased_input_tensor(name) for name in outputs]
+        if state.name not in inputs or not all(inputs):
             raise EngineError(
                 f"program {self.program.id!r}: its engine does not update {state.name!r} in place; compile it again"
             )
-        self._bind(state.name, address)
-        self._bind(state.output, address)
+        for name in (*inputs, *outputs):
+            self._bind(name, address)
 
     def _bind(self, name: str, address: int) -> None:
         if not self._context.set_tensor_address(name, address):

@@ -14,11 +14,13 @@ from specc.backends.tensorrt.building import PACKAGE, VERSION, Profile, build_en
 from specc.backends.tensorrt.graphs import lowered_state, round_graph, stepping_graph
 from specc.backends.tensorrt.lint import check_dialect
 from specc.bundle.staging import Staging
+from specc.core.state_names import PAST
 from specc.errors import TargetError
-from specc.passes.fuse_round import DRAFTER, VERIFIER
+from specc.passes.alias_updates import is_taken_again
+from specc.passes.fuse_round import DRAFTER, VERIFIER, between_steps
 from specc.passes.set_width import ROWS, WIDTH
 from specc_runtime.engines.tensorrt_requirements import BUILD_SCRIPT
-from specc_runtime.manifest import Program, TensorSpec
+from specc_runtime.manifest import FEATURES, Program, StateSpec, TensorSpec
 
 
 @dataclass(frozen=True)
@@ -119,15 +121,19 @@ def _fixed(spec: TensorSpec, sizes: dict[str, int]) -> TensorSpec:
 
 def _round(request: EmitRequest, key: str, gamma: int) -> EngineGraph:
     drafter = request.drafters[key]
-    graph = round_graph(request.verifier, drafter, gamma, request.head_ids.get(key))
-    decoders = ((request.verifier, VERIFIER), (drafter, DRAFTER))
-    state = tuple(s for core, prefix in decoders for s in owned_state(lowered_state(core), core.role, prefix))
+    in_place = request.target.in_place_caches
+    graph = round_graph(request.verifier, drafter, gamma, request.head_ids.get(key), in_place=in_place)
+    owned = owned_state(lowered_state(drafter), drafter.role, DRAFTER)
+    state = (
+        *owned_state(lowered_state(request.verifier), request.verifier.role, VERIFIER),
+        *(_written_stepwise(owned, gamma) if in_place else owned),
+    )
     inputs, outputs = signature(graph, state)
     program = Program(
-        id=f"{key}.round.gamma{gamma}",
+        id=f"{key}.round.gamma{gamma}{'.in-place-unproven' if in_place else ''}",
         kind="round",
         file="",
-        inputs=inputs,
+        inputs=tuple(spec for spec in inputs if not is_taken_again(spec.name)),
         outputs=outputs,
         state=state,
         width=gamma + 1,
@@ -137,3 +143,11 @@ def _round(request: EmitRequest, key: str, gamma: int) -> EngineGraph:
         options=ROUND_OPTIONS,
     )
     return EngineGraph(f"round.{key}.gamma{gamma}", graph, (program,))
+
+
+def _written_stepwise(owned: Iterable[StateSpec], gamma: int) -> tuple[StateSpec, ...]:
+    """A drafter's state in a round whose steps write in place; features are written by the verifier alone."""
+    return tuple(
+        s if s.role == FEATURES else replace(s, also=between_steps(s.name.removeprefix(DRAFTER + PAST), gamma))
+        for s in owned
+    )

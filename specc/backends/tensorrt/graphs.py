@@ -11,6 +11,7 @@ from specc.backends.record import CoreModel
 from specc.legalize.rewriting import legalize
 from specc.legalize.tensorrt import OPS
 from specc.legalize.tensorrt.feature_buffers import lift_feature_buffers, lifted_shape
+from specc.passes.alias_updates import alias_updates
 from specc.passes.bake_topology import bake_topology
 from specc.passes.concat_tail import concat_tail
 from specc.passes.fuse_round import fuse_round
@@ -27,11 +28,20 @@ def stepping_graph(core: CoreModel) -> ir.Model:
 
 
 def round_graph(
-    verifier: CoreModel, drafter: CoreModel, gamma: int, head_ids: NDArray[np.integer[Any]] | None
+    verifier: CoreModel,
+    drafter: CoreModel,
+    gamma: int,
+    head_ids: NDArray[np.integer[Any]] | None,
+    *,
+    in_place: bool = False,
 ) -> ir.Model:
-    """A whole round, static, each cache written once: the drafter's rows wait in a tail until its last step."""
+    """A whole round, static, each cache written once: the drafter's rows wait in a tail until its last step.
+
+    in_place: every step writes its rows where they belong, by an input of its own that is bound to the cache's memory.
+    Nothing is copied; that the compiler keeps the order of the steps is documented nowhere.
+    """
     fused = fuse_round(_narrowed(verifier), _narrowed(drafter), gamma, head_ids=head_ids)
-    return _lowered(concat_tail(fused))
+    return _lowered(alias_updates(fused) if in_place else concat_tail(fused))
 
 
 def lowered_state(core: CoreModel) -> tuple[StateSpec, ...]:

@@ -168,6 +168,30 @@ def test_a_round_is_one_graph_launch_and_one_wait(root: Path, install: Callable[
     assert len({tuple(ids) for _, ids in counts}) == 1
 
 
+def test_steps_of_a_round_write_in_place_where_a_target_file_asks(
+    install: Callable[..., Fakes], tmp_path: Path
+) -> None:
+    """Each update has an input of its own, bound with the outputs between the steps to the cache's memory."""
+    fakes = install()
+    target = tmp_path / "h100.toml"
+    shipped = (Path(__file__).parents[3] / "targets" / "h100.toml").read_text()
+    target.write_text("in_place_caches = true\n" + shipped)
+    precision = "balanced,kv=fp16,attention=fp16"
+    compiled(tiny_model(tmp_path / "m"), tmp_path / "b", precision=precision, target=str(target), gammas=(3,))
+    manifest = open_bundle(tmp_path / "b").manifest
+    build_fake_engines(tmp_path / "b", manifest)
+    (fused,) = (p for p in manifest.programs if p.kind == "round")
+    assert fused.id.endswith("in-place-unproven")
+    assert generated(tmp_path / "b", True, gamma=3) == generated(tmp_path / "b", plain=True)
+    sampled = [generated(tmp_path / "b", how, gamma=3, temperature=0.9) for how in (True, False)]
+    assert sampled[0] == sampled[1]
+    cache = next(s for s in fused.state if s.also)
+    (bound,) = [c.addresses for c in fakes.trt.contexts if cache.name in c.addresses][:1]
+    again = [name for name in bound if name.startswith(f"{cache.name}.again_")]
+    assert len(again) == len(cache.also) == 2
+    assert len({bound[name] for name in (cache.name, cache.output, *cache.also, *again)}) == 1
+
+
 def test_an_engine_that_copies_a_cache_is_refused(root: Path, install: Callable[..., Fakes]) -> None:
     install().trt.copied.add("present.1.value")
     with refuses(EngineError, "does not update 'past.1.value' in place"):
