@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from specc.backends.arithmetic import Computed
 from specc.bundle.staging import Staging
 from specc.core.state_names import PAST, is_past, left_by
+from specc.passes.fuse_round import DRAFTER, between_steps
 from specc.targets import Target
 from specc_runtime.bundle import Bundle
 from specc_runtime.manifest import FEATURES, Program, ProgramKind, StateSpec, TensorSpec
@@ -170,6 +171,11 @@ def owned_state(state: Iterable[StateSpec], owner: str, prefix: str) -> tuple[St
     """What one decoder owns of its state, under its names in a round: features are the drafter's."""
     owned = (s for s in state if s.owner == owner)
     return tuple(replace(s, name=prefix + s.name, output=prefix + s.output) for s in owned)
+
+
+def written_stepwise(owned: Iterable[StateSpec], gamma: int) -> tuple[StateSpec, ...]:
+    """A drafter's state in a round, `owned_state`'s, with the outputs that hold it between the round's steps."""
+    return tuple(replace(s, also=between_steps(s.name.removeprefix(DRAFTER + PAST), gamma)) for s in owned)
 
 
 def signature(graph: ir.Model, state: Iterable[StateSpec]) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:

@@ -74,6 +74,7 @@ class _Caches:
     def __init__(self, device: str) -> None:
         self._device = device
         self._buffers: dict[tuple[str, str], OrtValue] = {}
+        self._dtypes: dict[tuple[str, str], str] = {}
 
     def __getitem__(self, state: StateSpec) -> OrtValue:
         key = (state.owner, state.role)
@@ -83,6 +84,7 @@ class _Caches:
                     f"state {state.name!r}: the ort engine has no caches of dtype {state.dtype} on a GPU; re-compile"
                 )
             zeros = np.zeros(state.shape, state.dtype)
+            self._dtypes[key] = state.dtype
             try:
                 self._buffers[key] = OrtValue.ortvalue_from_numpy(zeros, self._device, 0)
             except Exception as error:  # the engine's own exceptions share no public base class
@@ -93,8 +95,8 @@ class _Caches:
         return self._buffers[key]
 
     def zero(self) -> None:
-        for buffer in self._buffers.values():
-            buffer.update_inplace(np.zeros(buffer.shape(), buffer.numpy().dtype))
+        for key, buffer in self._buffers.items():
+            buffer.update_inplace(np.zeros(buffer.shape(), self._dtypes[key]))
 
 
 class _Session:

@@ -5,16 +5,15 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from specc.backends.ort import cuda
-from specc.backends.record import CoreModel, EmitRequest, owned_state, signature
+from specc.backends.record import CoreModel, EmitRequest, owned_state, signature, written_stepwise
 from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
 from specc.bundle.staging import Staging
-from specc.core.state_names import PAST
 from specc.legalize.ort import OPS
 from specc.legalize.rewriting import legalize
 from specc.passes.bake_topology import bake_topology
-from specc.passes.fuse_round import DRAFTER, VERIFIER, between_steps, fuse_round
+from specc.passes.fuse_round import DRAFTER, VERIFIER, fuse_round
 from specc.passes.widen_caches import widen_caches
-from specc_runtime.manifest import RECOMPUTED, Program, ProgramKind, StateSpec
+from specc_runtime.manifest import RECOMPUTED, Program, ProgramKind
 
 REQUIRES = ("ort>=1.32",)
 
@@ -107,7 +106,8 @@ def _round_program(request: EmitRequest, key: str, gamma: int, staging: Staging)
     drafter = request.drafters[key]
     graph = fuse_round(request.verifier.graph, drafter.graph, gamma, head_ids=request.head_ids.get(key))
     verifier = request.verifier
-    state = (*owned_state(verifier.state(), verifier.role, VERIFIER), *_written_stepwise(drafter, gamma))
+    owned = owned_state(drafter.state(), drafter.role, DRAFTER)
+    state = (*owned_state(verifier.state(), verifier.role, VERIFIER), *written_stepwise(owned, gamma))
     inputs, outputs = signature(graph, state)
     path = f"programs/round.{key}.gamma{gamma}.onnx"
     staging.add_graph(path, legalize(graph, "ort", OPS))
@@ -125,9 +125,3 @@ def _round_program(request: EmitRequest, key: str, gamma: int, staging: Staging)
         options=ROUND_OPTIONS,
         requires=REQUIRES,
     )
-
-
-def _written_stepwise(core: CoreModel, gamma: int) -> tuple[StateSpec, ...]:
-    """What a drafter owns in a round, with the outputs that hold it between the round's steps."""
-    owned = owned_state(core.state(), core.role, DRAFTER)
-    return tuple(replace(s, also=between_steps(s.name.removeprefix(DRAFTER + PAST), gamma)) for s in owned)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
-from specc.backends.record import CoreModel, EmitRequest, owned_state, signature
+from specc.backends.record import CoreModel, EmitRequest, owned_state, signature, written_stepwise
 from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
 from specc.backends.steps import Step, drafter_steps, verifier_steps
 from specc.backends.tensorrt.architectures import architectures, check_codes, is_buildable
@@ -14,13 +14,12 @@ from specc.backends.tensorrt.building import PACKAGE, VERSION, Profile, build_en
 from specc.backends.tensorrt.graphs import lowered_state, round_graph, stepping_graph
 from specc.backends.tensorrt.lint import check_dialect
 from specc.bundle.staging import Staging
-from specc.core.state_names import PAST
 from specc.errors import TargetError
 from specc.passes.alias_updates import is_taken_again
-from specc.passes.fuse_round import DRAFTER, VERIFIER, between_steps
+from specc.passes.fuse_round import DRAFTER, VERIFIER
 from specc.passes.set_width import ROWS, WIDTH
 from specc_runtime.engines.tensorrt_requirements import BUILD_SCRIPT
-from specc_runtime.manifest import FEATURES, Program, StateSpec, TensorSpec
+from specc_runtime.manifest import FEATURES, Program, TensorSpec
 
 
 @dataclass(frozen=True)
@@ -124,10 +123,10 @@ def _round(request: EmitRequest, key: str, gamma: int) -> EngineGraph:
     in_place = request.target.in_place_caches
     graph = round_graph(request.verifier, drafter, gamma, request.head_ids.get(key), in_place=in_place)
     owned = owned_state(lowered_state(drafter), drafter.role, DRAFTER)
-    state = (
-        *owned_state(lowered_state(request.verifier), request.verifier.role, VERIFIER),
-        *(_written_stepwise(owned, gamma) if in_place else owned),
-    )
+    if in_place:  # features are handed on: the verifier alone writes them
+        features = tuple(s for s in owned if s.role == FEATURES)
+        owned = (*written_stepwise((s for s in owned if s.role != FEATURES), gamma), *features)
+    state = (*owned_state(lowered_state(request.verifier), request.verifier.role, VERIFIER), *owned)
     inputs, outputs = signature(graph, state)
     program = Program(
         id=f"{key}.round.gamma{gamma}{'.in-place-unproven' if in_place else ''}",
@@ -143,11 +142,3 @@ def _round(request: EmitRequest, key: str, gamma: int) -> EngineGraph:
         options=ROUND_OPTIONS,
     )
     return EngineGraph(f"round.{key}.gamma{gamma}", graph, (program,))
-
-
-def _written_stepwise(owned: Iterable[StateSpec], gamma: int) -> tuple[StateSpec, ...]:
-    """A drafter's state in a round whose steps write in place; features are written by the verifier alone."""
-    return tuple(
-        s if s.role == FEATURES else replace(s, also=between_steps(s.name.removeprefix(DRAFTER + PAST), gamma))
-        for s in owned
-    )
