@@ -35,7 +35,7 @@ class ChatPieces:
 
     @property
     def opening(self) -> int:
-        """Tokens that belong to every opening's length: what the shortest has."""
+        """Tokens of the shortest opening; a longer one goes on with a message that is always the same."""
         return min(map(len, self.openings))
 
 

@@ -21,8 +21,8 @@ except ImportError as error:
     raise EngineError(f"this bundle runs on JAX, which can't be imported ({error}): {INSTALL}") from None
 
 from specc_runtime.engines.xla_call import Buffers, ProgramCall  # noqa: E402  (they need jax)
-from specc_runtime.engines.xla_devices import Devices  # noqa: E402
-from specc_runtime.engines.xla_weights import Weights  # noqa: E402
+from specc_runtime.engines.xla_devices import Devices  # noqa: E402  (it too)
+from specc_runtime.engines.xla_weights import Weights  # noqa: E402  (it too)
 
 MIN_VERSION = (0, 10)
 CPU_CALL_ROWS = 16  # rows that take a CPU as long as reading all weights does

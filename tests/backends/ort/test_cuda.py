@@ -1,6 +1,7 @@
 """The form for NVIDIA GPUs: its numbers on ONNX Runtime's CPU kernels, and what is refused."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -8,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from specc.backends.ort.cuda import cuda_graph, default_precision
+from specc.core.inspection import inputs_of
 from specc.errors import OptionError
 from specc.passes.narrow_attention import narrow_attention
 from specc.passes.narrow_linears import narrow_linears
@@ -64,10 +66,13 @@ def test_products_are_in_the_dtype_of_their_weights_and_attention_in_that_of_its
     assert {"GroupQueryAttention", "FusedMatMul"} <= kinds
     for node in graph:
         if node.op_type == "GroupQueryAttention":
-            assert {node.inputs[index].dtype for index in (3, 4)} == {F16}  # type: ignore[union-attr]
+            assert {inputs_of(node)[index].dtype for index in (3, 4)} == {F16}
         if node.op_type == "FusedMatMul":
-            assert node.inputs[1].dtype == BF16  # type: ignore[union-attr]
-            assert node.inputs[0].producer().op_type == "CastLike"  # type: ignore[union-attr]
+            rows, weight = inputs_of(node)[:2]
+            cast = rows.producer()
+            assert weight.dtype == BF16
+            assert cast is not None
+            assert cast.op_type == "CastLike"
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +103,6 @@ def test_the_precision_that_is_taken_by_default() -> None:
         ({"precision": "balanced,mlp=bf16", "target": "rtx2080"}, "rtx2080 has no bf16"),
     ],
 )
-def test_what_would_run_on_the_cpu_is_refused(tmp_path: Path, asked: dict[str, object], words: str) -> None:
+def test_what_would_run_on_the_cpu_is_refused(tmp_path: Path, asked: dict[str, Any], words: str) -> None:
     with refuses(OptionError, words):
-        compiled(tiny_model(tmp_path / "m"), tmp_path / "b", **{"target": "a100", "backend": "ort"} | asked)  # type: ignore[arg-type]
+        compiled(tiny_model(tmp_path / "m"), tmp_path / "b", **{"target": "a100", "backend": "ort"} | asked)

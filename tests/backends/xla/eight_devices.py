@@ -13,6 +13,7 @@ from pathlib import Path
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 
 from specc_runtime import Engine, SamplingParams
+from specc_runtime.engines.call import Arrays
 from specc_runtime.engines.xla_call import ProgramCall
 from specc_runtime.engines.xla_executable import load_executable
 
@@ -23,11 +24,11 @@ def main(bundle: Path, fused: bool, prompt: list[int], tokens: int) -> None:
     calls: dict[str, ProgramCall] = {}
     called = ProgramCall.__call__
 
-    def noted(call: ProgramCall, *arguments: object) -> object:
+    def noted(call: ProgramCall, inputs: Arrays) -> Arrays:
         calls[call.program.id] = call
-        return called(call, *arguments)  # type: ignore[arg-type]
+        return called(call, inputs)
 
-    ProgramCall.__call__ = noted  # type: ignore[assignment,method-assign]
+    ProgramCall.__call__ = noted  # type: ignore[method-assign]  # there is no fixture in a process of its own
     engine = Engine.load(bundle, fused=fused)
     params = SamplingParams(max_new_tokens=tokens, ignore_eos=True)
     made = engine.generate(prompt, params).finish()

@@ -7,6 +7,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import jax
 import numpy as np
@@ -132,7 +133,7 @@ def test_caches_stay_where_they_are(programs: FixedWidthPrograms) -> None:
 
 
 def pointers(programs: FixedWidthPrograms) -> list[int]:
-    buffers = programs.reset.__self__  # type: ignore[attr-defined]
+    buffers = programs.reset.__self__  # type: ignore[attr-defined]  # a method, typed as any callable
     assert isinstance(buffers, Buffers)
     return [array.unsafe_buffer_pointer() for array in buffers._arrays.values() if array is not None]
 
@@ -223,7 +224,7 @@ def test_what_a_loop_serves(
     engine: Engine,
     monkeypatch: pytest.MonkeyPatch,
     params: SamplingParams,
-    way: dict[str, object],
+    way: dict[str, Any],
     loops: int,
 ) -> None:
     calls: list[LoopRequest] = []
@@ -234,7 +235,7 @@ def test_what_a_loop_serves(
 
     called = LoopCall.__call__
     monkeypatch.setattr(LoopCall, "__call__", counted)
-    assert len(engine.generate(TEXT[:4], params, **way).finish().ids) <= 6  # type: ignore[arg-type]
+    assert len(engine.generate(TEXT[:4], params, **way).finish().ids) <= 6
     assert len(calls) == loops
 
 
@@ -244,7 +245,8 @@ def test_a_loop_writes_caches_where_they_are(programs: FixedWidthPrograms, engin
     assert pointers(programs) == before
     (loop,) = (loop for loop in programs.loops if loop.program.width == 4)
     assert isinstance(loop, LoopCall)
-    sizes = loop._call._compiled.memory_analysis()  # type: ignore[attr-defined]
+    assert isinstance(loop._call, ProgramCall)
+    sizes = loop._call._compiled.memory_analysis()
     assert sizes.alias_size_in_bytes == sum(4 * int(np.prod(state.shape)) for state in loop.program.state)
 
 
