@@ -19,7 +19,7 @@ from specc_runtime.bundle import Bundle
 from specc_runtime.engines.base import RoundSampling, Tokens
 from specc_runtime.engines.call import Arrays
 from specc_runtime.engines.ort_calls import StepProgram
-from specc_runtime.engines.ort_requirements import CUDA_VERSION
+from specc_runtime.engines.ort_requirements import CUDA_PACKAGE, CUDA_VERSION
 from specc_runtime.engines.stepping import SteppedPrograms
 from specc_runtime.errors import EngineError, first_line
 from specc_runtime.manifest import VERIFIER, Program, StateSpec
@@ -27,7 +27,7 @@ from specc_runtime.requirements import is_met, version_numbers
 from specc_runtime.selection import stepping_program, usable_programs
 
 PROVIDER, DEVICE = "CUDAExecutionProvider", "cuda"
-INSTALL = 'pip install "onnxruntime-gpu[cuda,cudnn]>=1.31" on a machine with an NVIDIA driver'
+INSTALL = f'pip install "{CUDA_PACKAGE}" on a machine with an NVIDIA driver'
 PRODUCTS = frozenset({"FusedMatMul", "GroupQueryAttention", "MatMul", "MatMulNBits"})  # what must run on the GPU
 
 

@@ -5,7 +5,9 @@ from collections.abc import Iterable
 from specc_runtime.manifest import Program
 
 CUDA_VERSION = (1, 31)
-ON_CUDA = f"ort-cuda>={'.'.join(map(str, CUDA_VERSION))}"  # onnxruntime-gpu, every product on its CUDA provider
+_OLDEST = ".".join(map(str, CUDA_VERSION))
+ON_CUDA = f"ort-cuda>={_OLDEST}"  # CUDA_PACKAGE, every product on its CUDA provider
+CUDA_PACKAGE = f"onnxruntime-gpu[cuda,cudnn]>={_OLDEST}"  # from PyPI, with the libraries that the provider loads
 
 
 def needs_cuda(programs: Iterable[Program]) -> bool:

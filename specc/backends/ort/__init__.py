@@ -9,6 +9,7 @@ from specc.backends.ort.threads import measure_threads
 from specc.backends.record import Backend, Container
 from specc.backends.served_options import HOST_OPTIONS, ROUND_OPTIONS
 from specc.targets import Target
+from specc_runtime.engines.ort_requirements import CUDA_PACKAGE
 
 SUMMARY = (
     "ONNX Runtime: one graph a model with open widths, chained by the host; `--fuse` adds whole rounds. On NVIDIA "
@@ -33,7 +34,7 @@ def _container(target: Target, _built: bool) -> Container:
         return Container(
             CUDA_WITH_CUDNN.name,
             (CUDA_WITH_CUDNN.source, "https://pypi.org/project/onnxruntime-gpu/"),
-            ("onnxruntime-gpu[cuda,cudnn]>=1.31",),
+            (CUDA_PACKAGE,),
             devices=NVIDIA_DEVICES,
         )
     return Container(PYTHON.name, (PYTHON.source,), ("onnxruntime",))
